@@ -237,7 +237,11 @@ std::string bench_csv(const std::vector<BenchRun>& runs) {
 }
 
 Json bench_runs_json(const std::vector<BenchRun>& runs) {
-  const auto one = [](const BenchRun& run) { return bench_json(run.where, run.options, run.result); };
+  const auto one = [](const BenchRun& run) {
+    Json json = bench_json(run.where, run.options, run.result);
+    if (!run.plan.is_null()) json["plan"] = run.plan;
+    return json;
+  };
   if (runs.size() == 1) return one(runs.front());
   Json json;
   json["model"] = runs.front().where.model;

@@ -22,6 +22,7 @@ struct BenchRun {
   RanOn where;
   quern_bench_options options{};
   quern_bench_result result{};
+  Json plan = {};  // null unless asked for
 };
 
 /// The lists of the flags.

@@ -56,6 +56,7 @@ struct RunFlags {
   std::uint64_t context = 0;
   std::uint32_t logprobs = 0;
   std::optional<std::string> trace_file;
+  bool explain = false;
 };
 
 struct TokenizeFlags {
@@ -81,6 +82,7 @@ struct BenchFlags {
   BenchLists lists{{512}, {128}, {1}, {}, {0}, 5};  // without threads: those of the settings
   BenchFormat format = BenchFormat::page;
   std::optional<std::string> plot_file;
+  bool explain = false;
 };
 
 struct EstimateFlags {

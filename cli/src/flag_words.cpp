@@ -36,6 +36,7 @@ constexpr FlagWords flag_table[] = {
     {"--tokenizer-pre", "", in_help_all},
     {"--logprobs", "", in_help_all},
     {"--trace", "", in_help_all},
+    {"--explain", "", in_help_all},
     {"--activations", "", in_help_all},
     {"--kv", "", in_help_all},
     {"--prompt-tokens", "-p,--n-prompt"},

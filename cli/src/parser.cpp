@@ -17,6 +17,11 @@ class HelpFormatter : public CLI::Formatter {
 
 const NumberRule context_rule{.least = 1, .remedy = "leave it out for the smaller of the model's and 4096"};
 
+void add_explain_flag(CLI::App& app, bool& explain) {
+  app.add_flag("--explain", explain,
+               "say which kernels a step has for which rows, what stands alone, and why; the JSON has it as \"plan\"");
+}
+
 VerbApp add_run(CLI::App& program, CommandLine& line) {
   CLI::App* app =
       program.add_subcommand("run",
@@ -48,6 +53,7 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
   app->add_option("--trace", run.trace_file, "write what each step did, and when, for Perfetto or chrome://tracing")
       ->type_name("FILE")
       ->default_str("none");
+  add_explain_flag(*app, run.explain);
   add_answer_flags(*app, run);
   add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::run, app};
@@ -114,6 +120,7 @@ VerbApp add_bench(CLI::App& program, CommandLine& line) {
   app->add_option("--plot", bench.plot_file, "draw speed over depth, batch, threads and prompt, as SVG")
       ->type_name("FILE")
       ->default_str("none");
+  add_explain_flag(*app, bench.explain);
   add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::bench, app};
 }

@@ -66,6 +66,7 @@ Json run_json(const RunReport& report) {
     json["logprobs"] = std::move(list);
   }
   json["statistics"] = report.statistics;
+  if (!report.plan.is_null()) json["plan"] = report.plan;
   return json;
 }
 

@@ -43,6 +43,7 @@ struct RunReport {
   std::vector<float> logprobs;                 // empty unless asked for
   std::vector<std::vector<Alternative>> best;  // one list for each token; empty unless asked for
   Json statistics;
+  Json plan;  // null unless asked for
 };
 
 Json run_json(const RunReport& report);

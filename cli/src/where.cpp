@@ -19,6 +19,9 @@ Where where_it_ran(const quern_model* model, quern_session* session, const std::
   return where;
 }
 
+std::string plan_words(const quern_model* model) { return std::string(view(make<Text>(quern_model_plan_words, model))); }
+Json plan_json(const quern_model* model) { return Json::parse(view(make<Text>(quern_model_plan_json, model))); }
+
 std::string closing_line(const Where& where, double tokens_per_second, const std::string& what) {
   const RanOn& ran_on = where.ran_on;
   return ran_on.backend + " on " + ran_on.device + (where.description.empty() ? "" : " (" + printable(where.description) + ")") +

@@ -17,6 +17,10 @@ struct Where {
 /// Reads the session's statistics; before anything ran, the model's placement.
 Where where_it_ran(const quern_model* model, quern_session* session, const std::string& path);
 
+/// What the model's steps are, for --explain.
+std::string plan_words(const quern_model* model);
+Json plan_json(const quern_model* model);
+
 /// "cpu on cpu:0 (AMD EPYC), kernels avx2: 41.2 tokens/s generated".
 std::string closing_line(const Where& where, double tokens_per_second, const std::string& what);
 

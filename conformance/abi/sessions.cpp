@@ -378,6 +378,137 @@ void plans_say_what_they_run(ScriptContext& t) {
     }
 }
 
+template <class T>
+std::vector<T> told_list(const quern_array& list) {
+  std::vector<T> result;
+  for (std::uint64_t i = 0; i < list.count; ++i)
+    result.push_back(*reinterpret_cast<const T*>(static_cast<const std::byte*>(list.data) + i * list.stride));
+  return result;
+}
+
+/// One schedule: each node in one kernel, and who stands alone is a kernel of one node.
+void check_schedule(ScriptContext& t, const quern_schedule_info& schedule, std::size_t nodes, const std::string& which) {
+  t.require(schedule.kernels.count == 0 || schedule.kernels.stride >= sizeof(quern_kernel_info),
+            which + " lists kernels of this minor [C2]");
+  std::vector<std::size_t> computed(nodes, 0), together(nodes, 0);  // how often, and of how many nodes the kernel is
+  for (const quern_kernel_info& kernel : told_list<quern_kernel_info>(schedule.kernels)) {
+    t.check(kernel.name.size != 0 && kernel.name.data != nullptr, which + " names each kernel [C29]");
+    t.check(kernel.node < nodes, which + " has kernels of its nodes [C29], found node " + std::to_string(kernel.node));
+    std::vector<std::uint32_t> of = told_list<std::uint32_t>(kernel.nodes);
+    t.check(of.empty() || of.size() == kernel.node_count, which + " lists as many nodes of a kernel as it counts [C29]");
+    if (kernel.nodes.count == 0)
+      for (std::uint32_t n = 0; n < kernel.node_count; ++n) of.push_back(kernel.node + n);
+    for (const std::uint32_t n : of) {
+      t.require(n < nodes, which + " has no kernel of node " + std::to_string(n) + ", which the graph has not [C29]");
+      ++computed[n];
+      together[n] = of.size();
+    }
+  }
+  for (std::size_t n = 0; n < nodes; ++n)
+    t.check(computed[n] == 1,
+            which + " has node " + std::to_string(n) + " in one kernel [C29], found it in " + std::to_string(computed[n]));
+  std::set<std::uint32_t> seen;
+  for (const quern_alone_info& alone : told_list<quern_alone_info>(schedule.alone)) {
+    const std::string node = "node " + std::to_string(alone.node);
+    t.require(alone.node < nodes, which + " has no " + node + " that could stand alone [C29]");
+    t.check(seen.insert(alone.node).second, which + " says once that " + node + " stands alone [C29]");
+    t.check(together[alone.node] == 1, which + " has " + node + ", which stands alone, in a kernel of its own [C29]");
+    t.check(alone.reason.size != 0 && alone.reason.data != nullptr, which + " says why " + node + " stands alone [C29]");
+    t.check((alone.flags & ~QUERN_ALONE_COMPLETE) == 0, which + " has no flag that is not known [C3]");
+  }
+}
+
+/// For rows of one kind: each number of rows has one schedule.
+void check_rows(ScriptContext& t, const std::vector<quern_schedule_info>& schedules, const quern_graph& graph, std::uint32_t rows,
+                const std::string& which) {
+  std::vector<quern_schedule_info> of;
+  for (const quern_schedule_info& schedule : schedules)
+    if (schedule.rows == QUERN_ROWS_ANY || schedule.rows == rows) of.push_back(schedule);
+  t.require(!of.empty(), which + " serves rows of each kind [C29], found none of kind " + std::to_string(rows));
+  if (of.front().symbol == QUERN_NONE) {
+    t.check(of.size() == 1 && schedules.size() == 1, which + " has one schedule where that serves every run [C29]");
+    return;
+  }
+  std::ranges::sort(of, {}, &quern_schedule_info::least);
+  const std::uint32_t symbol = of.front().symbol;
+  t.require(symbol < graph.symbols.count, which + " chooses by an extent that the graph has [C29], found symbol " + std::to_string(symbol));
+  const quern_symbol s = told_list<quern_symbol>(graph.symbols)[symbol];
+  std::int64_t next = std::max<std::int64_t>(1, s.min);
+  for (const quern_schedule_info& schedule : of) {
+    t.check(schedule.symbol == symbol, which + " chooses by one extent [C29]");
+    t.check(schedule.least == next && schedule.least <= schedule.most,
+            which + " serves each number of rows once [C29]: expected a schedule from " + std::to_string(next) + ", found " +
+                std::to_string(schedule.least) + " to " + std::to_string(schedule.most) + ", rows of kind " + std::to_string(rows));
+    next = schedule.most + 1;
+  }
+  t.check(next == s.max + 1, which + " serves up to " + std::to_string(s.max) + " rows [C29], found " + std::to_string(next - 1));
+}
+
+/// A norm, gate and up, their activation, the product behind it and a sum, and a head of rows that are picked.
+struct Gated {
+  static constexpr std::int64_t width = 256, most = 70, outputs = 9;
+  Gated(bool ranged, bool predicate) {
+    const auto inner = [&](std::int64_t rows) { return graph.internal({rows, width}); };
+    const std::uint32_t x = graph.input({most, width}), norm = graph.constant({width}), row = graph.input({outputs}, QUERN_I32);
+    const std::uint32_t normed = inner(most), gate = inner(most), up = inner(most), active = inner(most), down = inner(most),
+                        sum = inner(most), picked = inner(outputs);
+    const std::uint32_t logits = graph.output({outputs, width}), y = graph.output({most, width});
+    graph.node(QUERN_OP_RMS_NORM, {x, norm}, {normed}, {real(QUERN_KEY_EPSILON, 1e-5)});
+    const auto product = [&](std::uint32_t a, std::uint32_t to) {
+      quern_node& node = graph.matmul(a, graph.constant({width, width}, QUERN_Q8_0), to);
+      node.conversions = QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16 | QUERN_CONVERT_TF32;
+      node.determinism = QUERN_DETERMINISM_REPEATABLE;
+      node.uses |= QUERN_NODE_USES_PRECISION | QUERN_NODE_USES_DETERMINISM;
+    };
+    product(normed, gate);
+    product(normed, up);
+    graph.node(QUERN_OP_GLU, {gate, up}, {active});
+    if (predicate) Graph::predicate(graph.nodes.back(), graph.state({1}, QUERN_I32));
+    product(active, down);
+    graph.node(QUERN_OP_ADD, {x, down}, {sum});
+    graph.node(QUERN_OP_GET_ROWS, {sum, row}, {picked});
+    product(picked, logits);
+    graph.copy(sum, y);
+    if (!ranged) return;
+    const std::uint32_t rows = graph.symbol(1, most), some = graph.symbol(0, outputs);
+    for (const std::uint32_t v : {x, normed, gate, up, active, down, sum, y}) graph.range(v, 0, rows);
+    for (const std::uint32_t v : {row, picked, logits}) graph.range(v, 0, some);
+  }
+  Graph graph;
+};
+
+/// plan_info has every schedule with the rows that it serves, each node in one kernel of each, and why nodes stand alone.
+void plans_say_what_serves_which_rows(ScriptContext& t) {
+  const DeviceRef device = t.device();
+  if (device.api().plan_info == nullptr) t.waive("plan_info is null", "the plugin says nothing of its plans");
+  bool any = false;
+  for (const bool ranged : {true, false})
+    for (const bool predicate : {false, true})
+      for (const std::uint32_t fusion : {1u, 0u}) {
+        Gated gated(ranged, predicate);
+        const std::vector<Answer> answers = ask(device, gated.graph.get());
+        if (std::ranges::any_of(answers, [](const Answer& a) { return a.verdict != QUERN_ANSWER_YES; })) continue;
+        quern_compile_options options = compile_options();
+        options.fusion = fusion;
+        const Plan plan(device, gated.graph.get(), options);
+        const quern_plan_info info = plan.info();
+        if (info.header.struct_size < sizeof info || info.schedules.count == 0)
+          t.waive("plan_info has no schedules", "the plugin does not tell, as one of minor 0 cannot");
+        any = true;
+        const std::string which = std::string("a plan of ") + (ranged ? "ranged" : "fixed") + " rows" +
+                                  (predicate ? ", one node under a condition" : "") + (fusion != 0 ? "" : ", without fusion");
+        t.require(info.schedules.stride >= sizeof(quern_schedule_info), which + " lists schedules of this minor [C2]");
+        const auto schedules = told_list<quern_schedule_info>(info.schedules);
+        for (const quern_schedule_info& schedule : schedules) check_schedule(t, schedule, gated.graph.nodes.size(), which);
+        for (const std::uint32_t rows : {QUERN_ROWS_OF_SEQUENCES, QUERN_ROWS_OF_ONE_SEQUENCE})
+          check_rows(t, schedules, *gated.graph.get(), rows, which);
+        if (fusion != 0) continue;
+        for (const quern_schedule_info& schedule : schedules)
+          t.check(schedule.alone.count == gated.graph.nodes.size(), which + " has each node alone [C29]");
+      }
+  if (!any) t.waive("no such graph is taken", "the plugin computes no products of q8_0 with their norm, activation and sum");
+}
+
 /// Where two plans of the same product give other bits, their numerics keys are others too.
 void other_bits_other_keys(ScriptContext& t) {
   const DeviceRef device = t.device();
@@ -673,6 +804,7 @@ void sessions_scripts(CaseSink& sink) {
   add(sink, "plans.faults_do_not_stick", faults_do_not_stick, level_inference);
   add(sink, "plans.statuses_are_true", statuses_are_true);
   add(sink, "plans.say_what_they_run", plans_say_what_they_run);
+  add(sink, "plans.say_what_serves_which_rows", plans_say_what_serves_which_rows);
   add(sink, "numerics.other_bits_other_keys", other_bits_other_keys, level_inference);
   add(sink, "predicates.any_number_but_zero_writes", any_number_but_zero_writes);
   add(sink, "patches.many_and_large", many_and_large_patches);

@@ -96,6 +96,30 @@ void Plan::read_kernels() {
   }
 }
 
+std::vector<ScheduleUse> Plan::schedules() const {
+  const quern_plugin_api& api = device_->api();
+  std::vector<ScheduleUse> result;
+  if (api.plan_info == nullptr) return result;
+  AbiError error;
+  quern_plan_info info{};
+  info.header = header_of<quern_plan_info>(QUERN_TYPE_PLAN_INFO);
+  error.check(api.plan_info(plan_, &info, error.out()), concat(device_->label(), ": asking for the schedules of '", graph_name_, "'"));
+  for (std::uint64_t s = 0; s < info.schedules.count; ++s) {
+    const auto& given = element<quern_schedule_info>(info.schedules, s);
+    ScheduleUse schedule{given.symbol, given.rows, given.least, given.most, {}, {}};
+    for (std::uint64_t i = 0; i < given.kernels.count; ++i) {
+      const auto& kernel = element<quern_kernel_info>(given.kernels, i);
+      schedule.kernels.push_back({from_abi(kernel.name), from_abi(kernel.reason), kernel.node_count, kernel.node});
+    }
+    for (std::uint64_t i = 0; i < given.alone.count; ++i) {
+      const auto& alone = element<quern_alone_info>(given.alone, i);
+      schedule.alone.push_back({alone.node, (alone.flags & QUERN_ALONE_COMPLETE) != 0, from_abi(alone.rule), from_abi(alone.reason)});
+    }
+    result.push_back(std::move(schedule));
+  }
+  return result;
+}
+
 void Plan::make_instance(const std::vector<RunBound>& bounds) {
   std::vector<quern_bound> upper;
   for (const RunBound& b : bounds) upper.push_back({b.symbol - 1, 0, b.upper});

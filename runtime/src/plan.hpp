@@ -30,6 +30,22 @@ struct KernelUse {
   std::uint32_t first_node = 0;  // of the plan's graph
 };
 
+/// A node of a schedule that no rule of the plugin took, and why.
+struct AloneNode {
+  std::uint32_t node = 0;  // of the plan's graph
+  bool complete = false;   // nothing is lost by it
+  std::string rule, reason;
+};
+
+/// What runs of some numbers of rows do: quern_schedule_info.
+struct ScheduleUse {
+  std::uint32_t symbol = QUERN_NONE;  // index; QUERN_NONE: it serves every run
+  std::uint32_t rows = QUERN_ROWS_ANY;
+  std::int64_t least = 0, most = 0;
+  std::vector<KernelUse> kernels;
+  std::vector<AloneNode> alone;
+};
+
 struct SlotBinding {
   graph::ValueId value;
   quern_span span;
@@ -57,6 +73,8 @@ class Plan {
   std::uint64_t private_bytes() const noexcept { return private_bytes_; }
   std::uint32_t followers() const noexcept { return static_cast<std::uint32_t>(instances_.size()) - 1; }
   const std::vector<KernelUse>& kernels() const noexcept { return kernels_; }
+  /// Empty where the plugin does not tell: one of an earlier ABI minor, say. Throws Error with the plugin's code and text.
+  std::vector<ScheduleUse> schedules() const;
 
   /// Binds every slot of an instance, 0 the first; once, before the first run.
   void prepare(std::uint32_t instance, const std::vector<SlotBinding>& bindings, quern_span scratch);

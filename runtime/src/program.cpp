@@ -376,6 +376,12 @@ std::vector<KernelPlace> Program::kernel_places() const {
   return places;
 }
 
+std::vector<Program::ToldPart> Program::told_parts() const {
+  std::vector<ToldPart> told;
+  for (const Part& part : parts_) told.push_back({part.device, &part.graph, part.plan->schedules()});
+  return told;
+}
+
 void Program::cancel() noexcept {
   cancelled_ = true;
   for (Part& part : parts_) part.plan->cancel();

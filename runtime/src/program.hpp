@@ -102,6 +102,14 @@ class Program {
   std::vector<NodePlace> node_places() const;
   std::vector<KernelPlace> kernel_places() const;
 
+  /// A part that a device computes: its graph, and what its plan says of its schedules.
+  struct ToldPart {
+    std::uint32_t device;
+    const graph::Graph* graph;
+    std::vector<ScheduleUse> schedules;
+  };
+  std::vector<ToldPart> told_parts() const;
+
   const std::vector<Cut>& cuts() const noexcept { return cuts_; }
   std::vector<DeviceShare> shares() const;
   std::uint64_t bytes_moved() const noexcept { return bytes_moved_; }

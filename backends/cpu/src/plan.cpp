@@ -6,6 +6,7 @@
 #include "plan_check.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace quern::cpu {
 namespace {
@@ -27,9 +28,16 @@ std::uint64_t numerics_of(const std::vector<const Kernel*>& kernels) noexcept {
   return key;
 }
 
-/// Every node in a step of its own, or in the first fusion that takes it. A kernel forced by name runs as itself.
-std::vector<Step> form_steps(const Graph& graph, const std::vector<const Kernel*>& kernels, const KernelPolicy& policy) {
+/// Steps, and of each node of a step of one why no fusion takes it.
+struct Formed {
   std::vector<Step> steps;
+  std::vector<sdk::Alone> alone;
+};
+
+/// Every node in a step of its own, or in the first fusion that takes it. A kernel forced by name runs as itself.
+Formed form_steps(const Graph& graph, const std::vector<const Kernel*>& kernels, const KernelPolicy& policy) {
+  Formed formed;
+  std::vector<Step>& steps = formed.steps;
   const bool fuse = policy.fuse && (policy.force.empty() || policy.force.find('.') == std::string::npos);
   std::vector<std::vector<TensorView>> views(graph.nodes.size());
   std::vector<OpCall> calls;
@@ -38,11 +46,20 @@ std::vector<Step> form_steps(const Graph& graph, const std::vector<const Kernel*
     calls.push_back(describe_call(graph, graph.nodes[n], policy.thread_count, policy.deterministic, views[n]));
   const std::vector<Touches> touches = find_touches(graph);
   const Neighbours nodes{graph, kernels, calls, touches};
+  std::vector<Match> refused(graph.nodes.size());  // the first pattern that a node stands in and that does not take it
   for (std::uint32_t n = 0; n < graph.nodes.size(); n += steps.back().count) {
     const Match match = fuse ? find_fusion(nodes, n) : Match{};
+    for (std::uint32_t of = n; of < n + match.refusal.count && of < graph.nodes.size(); ++of)
+      if (refused[of].refusal.reason == nullptr) refused[of] = match;
     steps.push_back(match.fusion == nullptr ? Step{n, 1, nullptr} : Step{n, match.count, match.fusion});
+    if (match.fusion != nullptr) continue;
+    if (!fuse) formed.alone.push_back({n, "", "an option switches off kernels of several nodes"});
+    else if (refused[n].refusal.reason != nullptr) formed.alone.push_back({n, refused[n].rule, refused[n].refusal.reason});
+    else if (!any_fusion_takes(graph.nodes[n].op))
+      formed.alone.push_back({n, "", "no rule of this backend takes its op", QUERN_ALONE_COMPLETE});
+    else formed.alone.push_back({n, "", "no node beside it is one that a rule joins it with", QUERN_ALONE_COMPLETE});
   }
-  return steps;
+  return formed;
 }
 
 /// Roots of internal values that one fused step alone touches.
@@ -86,19 +103,19 @@ Plan compile_plan(Graph graph, const KernelPolicy& policy, std::vector<std::uint
   plan.numerics_key = numerics_of(plan.kernels);
   for (const Kernel* kernel : plan.kernels)
     if (kernel_family(kernel->name) == "openblas") plan.determinism = QUERN_DETERMINISM_REPEATABLE, plan.uses_openblas = true;
-  plan.steps = form_steps(plan.graph, plan.kernels, policy);
+  Formed formed = form_steps(plan.graph, plan.kernels, policy);
+  plan.steps = std::move(formed.steps);
   plan.memoryless = find_memoryless(plan.graph, plan.steps);
+  plan.told.schedule();
   for (const Step& step : plan.steps) {
-    const std::string_view name = step.fusion != nullptr ? step.fusion->name : plan.kernels[step.first]->name;
-    const std::string& reason = plan.reasons[step.first];
-    quern_kernel_info info{};
-    info.header = {sizeof(quern_kernel_info), QUERN_TYPE_KERNEL_INFO, nullptr};
-    info.name = {name.data(), name.size()};
-    info.reason = {reason.data(), reason.size()};
-    info.node = step.first;
-    info.node_count = step.count;
-    plan.infos.push_back(info);
+    std::vector<std::uint32_t> nodes(step.count);
+    std::iota(nodes.begin(), nodes.end(), step.first);
+    plan.told.kernel(step.fusion != nullptr ? step.fusion->name : plan.kernels[step.first]->name, plan.reasons[step.first],
+                     std::move(nodes), step.first);
   }
+  for (const sdk::Alone& alone : formed.alone) plan.told.alone(alone);
+  plan.told.serves(0);
+  plan.infos = plan.told.kernels(0);
   return plan;
 }
 

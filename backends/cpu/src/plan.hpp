@@ -10,6 +10,7 @@
 #include "selection.hpp"
 
 #include "quern/quern_plan.h"
+#include "quern/sdk/told_schedules.hpp"
 
 #include <atomic>
 #include <deque>
@@ -32,6 +33,7 @@ struct Plan {
   std::vector<Step> steps;               // all nodes, in order
   std::vector<char> memoryless;          // one a value; of roots only: no memory, because one fused step makes and reads it
   std::vector<quern_kernel_info> infos;  // one a step
+  sdk::ToldSchedules told;               // one schedule for every run
   KernelPolicy policy;
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;
   std::uint64_t numerics_key = 0;

@@ -308,6 +308,7 @@ quern_status plan_info(quern_plan* plan, quern_plan_info* out, quern_error* erro
     info.launches = static_cast<std::uint32_t>(plan->plan.steps.size());
     info.numerics_key = plan->plan.numerics_key;
     info.kernels = {plan->plan.infos.data(), plan->plan.infos.size(), sizeof(quern_kernel_info)};
+    info.schedules = plan->plan.told.list();
     write_struct(out, info, QUERN_TYPE_PLAN_INFO, QUERN_MIN_SIZE_quern_plan_info, "plan_info");
     return QUERN_OK;
   });

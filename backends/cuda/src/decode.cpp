@@ -42,14 +42,23 @@ class Fuser : Uses {
     find_deferred_norms();
     find_keys();
     find_attention();
+    if (keys_.empty()) {
+      Schedule nothing;
+      nothing.alone = alone_in_all(graph_, [&](std::uint32_t n) {
+        return attention_.contains(n) || done_[n] ? sdk::Alone{n, "product", "no product of the graph takes int8 activations"} : alone(n);
+      });
+      return nothing;
+    }
     Schedule general = general_schedule(graph_);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (done_[n]) continue;
       if (attention_.contains(n)) emit_attention(n);
       else if (is_product(n)) emit_products(n);
-      else schedule_.steps.push_back(std::move(general.steps[n]));
+      else {
+        schedule_.alone.push_back(alone(n));
+        schedule_.steps.push_back(std::move(general.steps[n]));
+      }
     }
-    if (keys_.empty()) return {};
     return std::move(schedule_);
   }
 
@@ -57,18 +66,29 @@ class Fuser : Uses {
   /// Does a run that takes this schedule have most_rows rows at most? One with a ranged first dimension is chosen by its extents.
   bool few_rows(const Tensor& x) const { return x.ranged == 1 || (x.ranged == 0 && x.dims[0] <= most_rows_); }
 
-  bool is_product(std::uint32_t n) const {
+  Refusal why_no_product(std::uint32_t n) const {
     const Node& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_MATMUL || !joins(n) || !stable(node.inputs[0]) || !stable(node.outputs[0]) || !given(node.inputs[1]))
-      return false;
-    if (node.inputs.size() > 2 && !given(node.inputs[2])) return false;
+    if (node.op != QUERN_OP_MATMUL) return "it is no product of two matrices";
+    if (!joins(n)) return why_alone(n);
+    if (!stable(node.inputs[0]) || !stable(node.outputs[0])) return "its operand or its result is written in place";
+    if (!given(node.inputs[1])) return "its weights are made in the graph";
+    if (node.inputs.size() > 2 && !given(node.inputs[2])) return "its bias is made in the graph";
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
-    if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
-    return a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.rank == 2 && few_rows(a) &&
-           (node.int8_allowed() && has_int8_kernel(b) ? true : takes_floats(node, b)) && (b.packed_layout || is_contiguous(b)) &&
-           whole(node.inputs[0]) && whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 &&
-           node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+    if (node.inputs.size() > 3 && node.inputs[3] != none) return "it has an addend of its own";
+    if (a.dtype != QUERN_F32 || y.dtype != QUERN_F32) return "its operand or its result is not f32";
+    if (a.rank != 2) return "its operand is no matrix";
+    if (!few_rows(a)) return "it always has more rows than these kernels take";
+    if (!(node.int8_allowed() && has_int8_kernel(b)) && !takes_floats(node, b))
+      return is_block(b.dtype) && !node.int8_allowed() ? "its numerics allow no int8 activations"
+                                                       : "no kernel of few rows takes its weights' dtype, shape or layout";
+    if (!b.packed_layout && !is_contiguous(b)) return "its weights are a strided view";
+    if (!whole(node.inputs[0]) || !whole(node.outputs[0])) return "its operand or its result is a part of a value or a strided view";
+    if (node.attributes->integer(QUERN_KEY_TRANSPOSE_A) != 0 || node.attributes->integer(QUERN_KEY_TRANSPOSE_B) != 0)
+      return "an operand is transposed";
+    if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return "it has a factor";
+    return nullptr;
   }
+  bool is_product(std::uint32_t n) const { return why_no_product(n) == nullptr; }
 
   /// Weights of f16 or bf16, one row: activations of the same type. More rows have products of many rows (wide.hpp).
   bool takes_floats(const Node& node, const Tensor& b) const {
@@ -104,15 +124,24 @@ class Fuser : Uses {
 
   void find_deferred_norms() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      const Node& node = graph_.nodes[n];
-      if (node.op != QUERN_OP_RMS_NORM || !joins(n) || node.inputs.size() < 2 || node.inputs[1] == none || !given(node.inputs[1])) continue;
-      const std::uint32_t y = root(node.outputs[0]);
-      if (kept(y) || readers(y).empty() || !whole(node.inputs[0]) || tensor(node.inputs[0]).dtype != QUERN_F32) continue;
-      if (!stable(node.inputs[0]) || !stable(node.outputs[0])) continue;  // its products read its input
-      const bool only_products =
-          std::ranges::all_of(readers(y), [&](std::uint32_t user) { return is_product(user) && root(graph_.nodes[user].inputs[0]) == y; });
-      if (only_products) done_[n] = true;
+      if (graph_.nodes[n].op == QUERN_OP_RMS_NORM && why_not_deferred(n) == nullptr) done_[n] = true;
     }
+  }
+  /// Why a norm is not part of the products that read it.
+  Refusal why_not_deferred(std::uint32_t n) const {
+    const Node& node = graph_.nodes[n];
+    if (!joins(n)) return why_alone(n);
+    if (node.inputs.size() < 2 || node.inputs[1] == none) return "it has no weight";
+    if (!given(node.inputs[1])) return "its weight is made in the graph";
+    const std::uint32_t y = root(node.outputs[0]);
+    if (kept(y) || readers(y).empty()) return "the host reads its result";
+    if (!whole(node.inputs[0])) return "it reads a part of a value or a strided view";
+    if (tensor(node.inputs[0]).dtype != QUERN_F32) return "what it reads is not f32";
+    if (!stable(node.inputs[0]) || !stable(node.outputs[0]))
+      return "what it reads or its result is written in place";  // its products read its input
+    const bool only_products =
+        std::ranges::all_of(readers(y), [&](std::uint32_t user) { return is_product(user) && root(graph_.nodes[user].inputs[0]) == y; });
+    return only_products ? nullptr : "its result is read by a node that is no fused product";
   }
 
   Key key_of(std::uint32_t product) const {
@@ -166,7 +195,7 @@ class Fuser : Uses {
     const Norm norm = norm_of(key);
     Step step;
     step.first_node = node;
-    step.nodes = told(key.norm) ? 0 : 1;
+    if (!told(key.norm)) step.nodes.push_back(key.norm);
     step.kernel = key.norm == none ? "quantise.cuda" : "rms_norm.quantise.cuda";
     settled_ = true;
     step.reads = {key.value, norm.weight};
@@ -206,7 +235,7 @@ class Fuser : Uses {
                                       key_of(n) == key && (key.codes != raw_codes || even(n));
          ++n)
       group.push_back(n);
-    std::uint32_t stored = none, glu = none, residual = none;
+    std::uint32_t stored = none, glu = none, residual = none, sum = none;
     if (group.size() == 2 && alike(group)) glu = glu_of(group[0], group[1]);
     if (glu != none) stored = graph_.nodes[glu].outputs[0];
     if (group.size() == 1) {
@@ -214,11 +243,13 @@ class Fuser : Uses {
       if (const std::uint32_t add = add_of(first, residual); add != none) {
         stored = graph_.nodes[add].outputs[0];
         done_[add] = true;
+        sum = add;
       }
     }
     Step step;
     step.first_node = first;
-    step.nodes = static_cast<std::uint32_t>(group.size()) + (told(key.norm) ? 0 : 1);
+    step.nodes = group;
+    if (!told(key.norm)) step.nodes.push_back(key.norm);
     step.kernel = "gemv.cuda";
     std::vector<std::uint32_t> weights, biases, outputs;
     for (const std::uint32_t n : group) {
@@ -238,11 +269,11 @@ class Fuser : Uses {
     }
     if (glu != none) {
       done_[glu] = true;
-      ++step.nodes;
+      step.nodes.push_back(glu);
       step.kernel = "gemv.glu.cuda";
     }
     if (residual != none) {
-      ++step.nodes;
+      step.nodes.push_back(sum);
       step.kernel = "gemv.add.cuda";
     }
     if (group.size() == 3) step.kernel = "gemv.three.cuda";
@@ -305,12 +336,25 @@ class Fuser : Uses {
 
   void find_attention() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (graph_.nodes[n].op != QUERN_OP_ATTENTION || !few_rows(tensor(graph_.nodes[n].inputs[0]))) continue;
-      const auto found = attention_at(n);
-      if (!found ||
-          (most_rows_ > 1 && (!rope_kv_serves(tensor(graph_.nodes[n].inputs[1]), tensor(graph_.nodes[n].inputs[2]), tensor(found->table)) ||
-                              !only_reader(root(found->q), found->norm_q == none ? found->nodes.front() : found->norm_q))))
-        continue;  // queries are rotated where they lie
+      if (graph_.nodes[n].op != QUERN_OP_ATTENTION) continue;
+      if (!few_rows(tensor(graph_.nodes[n].inputs[0]))) {
+        no_attention_.emplace(n, "it always has more rows than these kernels take");
+        continue;
+      }
+      Refusal why = nullptr;
+      const auto found = attention_at(n, &why);
+      if (found && most_rows_ > 1) {  // queries are rotated where they lie
+        if (!rope_kv_serves(tensor(graph_.nodes[n].inputs[1]), tensor(graph_.nodes[n].inputs[2]), tensor(found->table)))
+          why = "no kernel rotates heads of this size and writes them to this cache";
+        else if (!only_reader(root(found->q), found->norm_q == none ? found->nodes.front() : found->norm_q))
+          why = "queries before their rotation are read by another node too";
+      }
+      if (why != nullptr) {
+        for (const std::uint32_t around : around_attention(n)) no_attention_.emplace(around, why);
+        continue;
+      }
+      if (found->why_no_norms != nullptr)
+        for (const std::uint32_t around : around_attention(n)) no_attention_.emplace(around, found->why_no_norms);
       attention_[n] = *found;
       for (const std::uint32_t taken : found->nodes) done_[taken] = true;
     }
@@ -320,7 +364,7 @@ class Fuser : Uses {
   void emit_rope_kv(const Attention& what, const Node& node) {
     Step step;
     step.first_node = what.nodes.front();
-    step.nodes = static_cast<std::uint32_t>(what.nodes.size());
+    step.nodes = what.nodes;
     step.kernel = what.norm_q == none ? "rope.kv_write.cuda" : "norm.rope.kv_write.cuda";
     step.reads = {what.k, what.v, what.table, node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5]};
     step.writes = {what.q};
@@ -359,7 +403,8 @@ class Fuser : Uses {
     if (!alone) emit_rope_kv(what, node);  // rows may see each other's keys
     Step step;
     step.first_node = n;
-    step.nodes = alone ? static_cast<std::uint32_t>(what.nodes.size()) + 1 : 1;
+    step.nodes = {n};
+    if (alone) step.nodes.insert(step.nodes.end(), what.nodes.begin(), what.nodes.end());
     step.kernel = concat("attention",
                          !alone                ? ""
                          : what.norm_q == none ? ".rope.kv_write"
@@ -409,6 +454,46 @@ class Fuser : Uses {
     schedule_.steps.push_back(std::move(step));
   }
 
+  /// Why no rule took a node. The rules say it themselves.
+  sdk::Alone alone(std::uint32_t n) const {
+    const Node& node = graph_.nodes[n];
+    const auto around = no_attention_.find(n);
+    switch (node.op) {
+      case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
+      case QUERN_OP_RMS_NORM:
+        if (around != no_attention_.end()) return {n, "attention", around->second};
+        return {n, "norm", why_not_deferred(n)};
+      case QUERN_OP_ATTENTION:
+      case QUERN_OP_ROPE:
+      case QUERN_OP_KV_WRITE:
+        return {n, "attention", around != no_attention_.end() ? around->second : "no attention that can be fused reads what it makes"};
+      case QUERN_OP_GLU: {
+        Refusal why = nullptr;
+        const std::uint32_t gate = maker(root(node.inputs[0])),
+                            up = node.inputs.size() < 2 || node.inputs[1] == none ? none : maker(root(node.inputs[1]));
+        if (up == none || gate == none) return {n, "glu", "gate and up are no two products"};
+        for (const std::uint32_t part : {gate, up})
+          if (const Refusal no = why_no_product(part); no != nullptr)
+            return {n, "glu", graph_.nodes[part].op == QUERN_OP_MATMUL ? no : "gate and up are no two products"};
+        if (glu_of(gate, up, &why) == none) return {n, "glu", why};
+        return {n, "glu",
+                alike({gate, up}) ? "gate and up are no two neighbours with one operand"
+                                  : "the weights of gate and up differ in dtype or rows"};
+      }
+      case QUERN_OP_ADD: {
+        Refusal why = "no operand is the result of a fused product";
+        for (const std::uint32_t v : node.inputs) {
+          const std::uint32_t product = v == none ? none : maker(root(v));
+          std::uint32_t other = none;
+          if (product == none || product > n || !is_product(product)) continue;
+          if (add_of(product, other, &why) != none) why = "its product shares a kernel with others that read the same value";
+        }
+        return {n, "residual", why};
+      }
+      default: return no_rule(n);
+    }
+  }
+
   std::uint32_t most_rows_;
   CardFacts card_;
   std::vector<bool> done_;
@@ -417,13 +502,14 @@ class Fuser : Uses {
   bool rings_ = false;    // block formats by kernels/rings.cu
   std::map<Key, Companion> keys_;
   std::map<std::uint32_t, Attention> attention_;
+  std::map<std::uint32_t, Refusal> no_attention_;  // of attention nodes that are not fused, and of nodes that lead to one
   Schedule schedule_;
 };
 
 }  // namespace
 
 Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows, const CardFacts& card) {
-  if (graph.source.symbols.empty()) return {};  // Plan::schedule_for chooses by extents, and here are none
+  if (graph.source.symbols.empty()) return without_symbols(graph);  // Plan::schedule_for chooses by extents
   return Fuser(graph, most_rows, card).run();
 }
 

@@ -8,11 +8,24 @@
 
 namespace quern::cuda {
 
-Uses::Uses(const Graph& graph) : sdk::fusion::Uses<Graph>(graph), joins_(graph.nodes.size(), false) {
+namespace {
+
+/// Writes down why a recogniser finds nothing, where somebody asks.
+void tell(Refusal* why, Refusal reason) {
+  if (why != nullptr) *why = reason;
+}
+
+}  // namespace
+
+Uses::Uses(const Graph& graph) : sdk::fusion::Uses<Graph>(graph), refusals_(graph.nodes.size(), nullptr) {
   std::vector<Tensor> storage;
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
     auto* const fusable = implementation_of(graph.nodes[n]).fusable;
-    joins_[n] = alone_because(n) == nullptr && (fusable == nullptr || fusable(graph.describe(graph.nodes[n], storage)));
+    refusals_[n] = alone_because(n);
+    if (refusals_[n] != nullptr || fusable == nullptr) continue;
+    const Call call = graph.describe(graph.nodes[n], storage);
+    if (!fusable(call))
+      refusals_[n] = all_packed(call) ? "its shape or attributes need the general kernel of its op" : "it reads or writes a strided view";
   }
 }
 
@@ -21,51 +34,82 @@ bool Uses::whole(std::uint32_t v) const {
   return value.offset == 0 && value.bytes == graph_.values[value.root].bytes && is_contiguous(value.tensor);
 }
 
-std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n) const {
+std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n, Refusal* why) const {
   const Node& node = graph_.nodes[n];
-  if (node.op != QUERN_OP_ATTENTION || !joins(n) || node.attributes->integer(QUERN_KEY_CAUSAL) == 0) return {};
+  const auto no = [&](Refusal reason) {
+    tell(why, reason);
+    return std::nullopt;
+  };
+  if (node.op != QUERN_OP_ATTENTION) return no("it is no attention");
+  if (!joins(n)) return no(why_alone(n));
+  if (node.attributes->integer(QUERN_KEY_CAUSAL) == 0) return no("it is not causal");
+  Refusal inner = nullptr;
   const auto rope_of = [&](std::uint32_t value, std::uint32_t user) {
+    const auto not_this = [&](Refusal reason) {
+      inner = reason;
+      return none;
+    };
     const std::uint32_t r = root(value), n_rope = maker(r);
-    if (n_rope == none || !joins(n_rope) || !only_reader(r, user) || !stable(value) || !whole(value)) return none;
+    if (n_rope == none || graph_.nodes[n_rope].op != QUERN_OP_ROPE) return not_this("its queries or keys come from no rotation");
+    if (!joins(n_rope)) return not_this(why_alone(n_rope));
+    if (!only_reader(r, user)) return not_this("rotated queries or keys are read by another node too");
+    if (!stable(value)) return not_this("rotated queries or keys are written in place");
+    if (!whole(value)) return not_this("rotated queries or keys are a part of a value or a strided view");
     const Node& rope = graph_.nodes[n_rope];
-    const bool plain = rope.op == QUERN_OP_ROPE && rope.attributes->integer(QUERN_KEY_INVERSE) == 0 &&
-                       rope.attributes->integer(QUERN_KEY_SECTION0) == 0 && rope.attributes->integer(QUERN_KEY_SECTION1) == 0 &&
-                       rope.attributes->integer(QUERN_KEY_SECTION2) == 0 && rope.attributes->integer(QUERN_KEY_SECTION3) == 0;
-    return plain && rope.inputs[1] == node.inputs[5] && given(rope.inputs[2]) && whole(rope.inputs[0]) && stable(rope.inputs[0]) &&
-                   tensor(rope.inputs[0]).dtype == QUERN_F32
-               ? n_rope
-               : none;
+    if (rope.attributes->integer(QUERN_KEY_INVERSE) != 0) return not_this("a rotation before it is inverse");
+    for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
+      if (rope.attributes->integer(key) != 0) return not_this("a rotation before it has sections");
+    if (rope.inputs[1] != node.inputs[5] || !given(rope.inputs[2]))
+      return not_this("a rotation before it has other positions or a table that is made in the graph");
+    if (tensor(rope.inputs[0]).dtype != QUERN_F32) return not_this("its queries or keys are not f32");
+    if (!whole(rope.inputs[0])) return not_this("what a rotation reads is a part of a value or a strided view");
+    if (!stable(rope.inputs[0])) return not_this("what a rotation reads is written in place");
+    return n_rope;
   };
   const auto writer_of = [&](std::uint32_t cache) {  // the one kv_write before this node that writes the cache
+    const auto not_this = [&](Refusal reason) {
+      inner = reason;
+      return none;
+    };
     std::uint32_t found = none;
     for (const std::uint32_t w : writers(root(cache))) {
       if (w >= n) break;
       const Node& write = graph_.nodes[w];
       if (write.op != QUERN_OP_KV_WRITE) continue;  // it reads the cache as well: see `alone`
-      if (found != none || !joins(w) || write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] ||
-          write.inputs[3] != node.inputs[5])
-        return none;
+      if (found != none) return not_this("two nodes before it write one cache");
+      if (!joins(w)) return not_this(why_alone(w));
+      if (write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] || write.inputs[3] != node.inputs[5])
+        return not_this("a cache is written under another table of pages, other slots or positions");
       found = w;
     }
-    return found;
+    return found != none ? found : not_this("no node before it writes its cache");
   };
-  const std::uint32_t rope_q = rope_of(node.inputs[0], n), write_k = writer_of(node.inputs[1]), write_v = writer_of(node.inputs[2]);
-  if (rope_q == none || write_k == none || write_v == none || root(node.inputs[1]) == root(node.inputs[2])) return {};
+  const std::uint32_t rope_q = rope_of(node.inputs[0], n);
+  if (rope_q == none) return no(inner);
+  const std::uint32_t write_k = writer_of(node.inputs[1]);
+  if (write_k == none) return no(inner);
+  const std::uint32_t write_v = writer_of(node.inputs[2]);
+  if (write_v == none) return no(inner);
+  if (root(node.inputs[1]) == root(node.inputs[2])) return no("keys and values lie in one cache");
   const std::uint32_t rope_k = rope_of(graph_.nodes[write_k].inputs[0], write_k);
+  if (rope_k == none) return no(inner);
   const std::uint32_t v = graph_.nodes[write_v].inputs[0];
-  if (rope_k == none || !whole(v) || !stable(v) || tensor(v).dtype != QUERN_F32) return {};
+  if (tensor(v).dtype != QUERN_F32) return no("its values are not f32");
+  if (!whole(v)) return no("its values are a part of a value or a strided view");
+  if (!stable(v)) return no("its values are written in place");
   const Node &of_q = graph_.nodes[rope_q], &of_k = graph_.nodes[rope_k];
-  if (of_k.inputs[2] != of_q.inputs[2] || of_k.attributes->integer(QUERN_KEY_MODE) != of_q.attributes->integer(QUERN_KEY_MODE)) return {};
+  if (of_k.inputs[2] != of_q.inputs[2] || of_k.attributes->integer(QUERN_KEY_MODE) != of_q.attributes->integer(QUERN_KEY_MODE))
+    return no("queries and keys are rotated by other tables or in other pairs");
   // What rotations and writes read is read here.
   for (const std::uint32_t from : {rope_q, rope_k, write_k, write_v})
     for (const std::size_t i : {3u, 4u, 5u})
-      if (!steady(node.inputs[i], from, n)) return {};
+      if (!steady(node.inputs[i], from, n)) return no("pages, slots or positions are written between a write of the cache and it");
   // Nobody else may look at the caches between their writing and this node.
   bool alone = true;
   for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
     alone = alone && std::ranges::all_of(readers(root(cache)),
                                          [&](std::uint32_t user) { return user == n || user == write_k || user == write_v || user > n; });
-  if (!alone) return {};
+  if (!alone) return no("another node before it reads its cache");
   Attention found{of_q.inputs[0],
                   of_k.inputs[0],
                   v,
@@ -76,25 +120,58 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n) const {
                   {rope_q, rope_k, write_k, write_v}};
   // Norms of both, one weight for all heads, of what nothing else reads.
   const auto norm_of = [&](std::uint32_t value, std::uint32_t user) {
+    const auto not_this = [&](Refusal reason) {
+      inner = reason;
+      return none;
+    };
     const std::uint32_t made_by = maker(root(value));
-    if (made_by == none || graph_.nodes[made_by].op != QUERN_OP_RMS_NORM || !joins(made_by) || !only_reader(root(value), user)) return none;
+    if (made_by == none || graph_.nodes[made_by].op != QUERN_OP_RMS_NORM) return not_this("queries and keys have not both a norm");
+    if (!joins(made_by)) return not_this(why_alone(made_by));
+    if (!only_reader(root(value), user)) return not_this("the result of the norm is read by another node too");
     const Node& norm = graph_.nodes[made_by];
     const std::uint32_t weight = norm.inputs.size() < 2 ? none : norm.inputs[1];
     const std::int64_t d = tensor(value).last();
-    if (weight == none || !given(weight) || tensor(weight).dtype != QUERN_F32 || tensor(weight).rank != 1 || tensor(weight).dims[0] != d)
-      return none;
+    if (weight == none) return not_this("the norm has no weight");
+    if (!given(weight)) return not_this("the norm's weight is made in the graph");
+    if (tensor(weight).dtype != QUERN_F32 || tensor(weight).rank != 1 || tensor(weight).dims[0] != d)
+      return not_this("the norm's weight is not one of f32 for all heads");
     const Tensor& x = tensor(norm.inputs[0]);
-    return x.dtype == QUERN_F32 && x.rank == 3 && x.last() == d && whole(norm.inputs[0]) && whole(norm.outputs[0]) &&
-                   stable(norm.inputs[0]) && check_same_shape(x, tensor(value)).empty()
-               ? made_by
-               : none;
+    if (x.dtype != QUERN_F32 || x.rank != 3 || x.last() != d || !check_same_shape(x, tensor(value)).empty())
+      return not_this("what the norm reads is not heads of f32");
+    if (!whole(norm.inputs[0]) || !whole(norm.outputs[0])) return not_this("the norm reads or writes a part of a value or a strided view");
+    if (!stable(norm.inputs[0])) return not_this("what the norm reads is written in place");
+    return made_by;
   };
-  const std::uint32_t norm_q = norm_of(found.q, rope_q), norm_k = norm_of(found.k, rope_k);
-  if (norm_q != none && norm_k != none && head_norms_serve(tensor(node.inputs[1]), tensor(node.inputs[2]), tensor(found.table))) {
+  const std::uint32_t norm_q = norm_of(found.q, rope_q), norm_k = norm_q == none ? none : norm_of(found.k, rope_k);
+  if (norm_q == none || norm_k == none) {
+    found.why_no_norms = inner;
+  } else if (!head_norms_serve(tensor(node.inputs[1]), tensor(node.inputs[2]), tensor(found.table))) {
+    found.why_no_norms = "no kernel norms heads of this size in this cache";
+  } else {
     found.norm_q = norm_q, found.norm_k = norm_k;
     found.q = graph_.nodes[norm_q].inputs[0], found.k = graph_.nodes[norm_k].inputs[0];
     found.nodes.push_back(norm_q), found.nodes.push_back(norm_k);
   }
+  return found;
+}
+
+std::vector<std::uint32_t> Uses::around_attention(std::uint32_t n) const {
+  std::vector<std::uint32_t> found{n};
+  const auto rotation_of = [&](std::uint32_t value) {
+    for (const std::uint32_t op : {QUERN_OP_ROPE, QUERN_OP_RMS_NORM}) {
+      const std::uint32_t made_by = maker(root(value));
+      if (made_by == none || graph_.nodes[made_by].op != op) continue;
+      found.push_back(made_by);
+      value = graph_.nodes[made_by].inputs[0];
+    }
+  };
+  rotation_of(graph_.nodes[n].inputs[0]);
+  for (const std::size_t cache : {1u, 2u})
+    for (const std::uint32_t w : writers(root(graph_.nodes[n].inputs[cache]))) {
+      if (w >= n || graph_.nodes[w].op != QUERN_OP_KV_WRITE) continue;
+      found.push_back(w);
+      rotation_of(graph_.nodes[w].inputs[0]);
+    }
   return found;
 }
 
@@ -106,35 +183,54 @@ HeadNorms Uses::head_norms(const Attention& what, const Graph& graph, const std:
           real(q, QUERN_KEY_EPSILON), real(k, QUERN_KEY_EPSILON)};
 }
 
-std::uint32_t Uses::glu_of(std::uint32_t gate, std::uint32_t up) const {
+std::uint32_t Uses::glu_of(std::uint32_t gate, std::uint32_t up, Refusal* why) const {
   const Node &a = graph_.nodes[gate], &b = graph_.nodes[up];
+  const auto no = [&](Refusal reason) {
+    tell(why, reason);
+    return none;
+  };
   const std::uint32_t ya = root(a.outputs[0]), yb = root(b.outputs[0]);
-  if (readers(ya).size() != 1 || readers(yb).size() != 1 || readers(ya)[0] != readers(yb)[0] || kept(ya) || kept(yb)) return none;
+  if (readers(ya).size() != 1 || readers(yb).size() != 1 || kept(ya) || kept(yb)) return no("gate or up is read by another node too");
+  if (readers(ya)[0] != readers(yb)[0]) return no("gate and up are products of two other nodes");
   const std::uint32_t n = readers(ya)[0];
   const Node& node = graph_.nodes[n];
-  if (node.op != QUERN_OP_GLU || !joins(n) || node.inputs.size() < 2 || node.inputs[1] == none || !stable(node.outputs[0])) return none;
-  const bool in_order = root(node.inputs[0]) == ya && root(node.inputs[1]) == yb;
-  const bool plain = node.attributes->integer(QUERN_KEY_KIND) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0 &&
-                     node.attributes->real(QUERN_KEY_LIMIT) == std::numeric_limits<double>::infinity();
-  const bool no_bias = (a.inputs.size() < 3 || a.inputs[2] == none) && (b.inputs.size() < 3 || b.inputs[2] == none);
-  const bool output = whole(node.outputs[0]) && tensor(node.outputs[0]).dtype == QUERN_F32;
-  return in_order && plain && no_bias && output ? n : none;
+  if (node.op != QUERN_OP_GLU) return no("it is no gated activation");
+  if (!joins(n)) return no(why_alone(n));
+  if (node.inputs.size() < 2 || node.inputs[1] == none) return no("gate and up are halves of one value");
+  if (!stable(node.outputs[0])) return no("its result is written in place");
+  if (root(node.inputs[0]) != ya || root(node.inputs[1]) != yb) return no("up is multiplied before gate");
+  if (node.attributes->integer(QUERN_KEY_KIND) != 0) return no("its activation is not SiLU");
+  if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0 || node.attributes->real(QUERN_KEY_LIMIT) != std::numeric_limits<double>::infinity())
+    return no("its activation has a limit or a factor");
+  if ((a.inputs.size() > 2 && a.inputs[2] != none) || (b.inputs.size() > 2 && b.inputs[2] != none)) return no("gate or up has a bias");
+  if (!whole(node.outputs[0]) || tensor(node.outputs[0]).dtype != QUERN_F32) return no("its result is not packed f32");
+  return n;
 }
 
-std::uint32_t Uses::add_of(std::uint32_t product, std::uint32_t& other) const {
+std::uint32_t Uses::add_of(std::uint32_t product, std::uint32_t& other, Refusal* why) const {
+  const auto no = [&](Refusal reason) {
+    tell(why, reason);
+    return none;
+  };
   const std::uint32_t y = root(graph_.nodes[product].outputs[0]);
-  if (kept(y) || readers(y).size() != 1) return none;
+  if (kept(y) || readers(y).size() != 1) return no("the product is read by another node too");
   const std::uint32_t n = readers(y)[0];
   const Node& node = graph_.nodes[n];
-  if (node.op != QUERN_OP_ADD || !joins(n) || node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return none;
+  if (node.op != QUERN_OP_ADD) return no("it is no sum");
+  if (!joins(n)) return no(why_alone(n));
+  if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return no("an operand has a factor");
   const bool first = root(node.inputs[0]) == y;
   const std::uint32_t operand = node.inputs[first ? 1 : 0];
-  if (root(operand) == y || !whole(operand) || !whole(node.inputs[0]) || !whole(node.inputs[1]) || !whole(node.outputs[0])) return none;
+  if (root(operand) == y) return no("both operands are the product");
+  if (!whole(operand) || !whole(node.inputs[0]) || !whole(node.inputs[1]) || !whole(node.outputs[0]))
+    return no("it reads or writes a part of a value or a strided view");
   const Tensor &t = tensor(operand), &sum = tensor(node.outputs[0]);
-  if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !check_same_shape(t, sum).empty()) return none;
+  if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !check_same_shape(t, sum).empty())
+    return no("its operands are not f32 of one shape");
   const std::uint32_t made_by = maker(root(operand));
-  if (made_by != none && made_by > product) return none;
-  if (!stable(operand) || !stable(node.outputs[0])) return none;  // the sum is stored where the product stands
+  if (made_by != none && made_by > product) return no("its other operand is made behind the product");
+  // The sum is stored where the product stands.
+  if (!stable(operand) || !stable(node.outputs[0])) return no("its other operand or its result is written in place");
   other = operand;
   return n;
 }

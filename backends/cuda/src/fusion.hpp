@@ -9,6 +9,9 @@
 
 namespace quern::cuda {
 
+/// In words, why a rule does not take a node: what plan_info tells of a node that stands alone. Null: the rule takes it.
+using Refusal = const char*;
+
 /// Its recognisers ask whether memory that a step reads elsewhere stays as it is (sdk/fusion/uses.hpp), and pass by nodes that stand alone.
 class Uses : public sdk::fusion::Uses<Graph> {
  public:
@@ -18,7 +21,9 @@ class Uses : public sdk::fusion::Uses<Graph> {
   /// A view of all of its root's memory, packed.
   bool whole(std::uint32_t v) const;
   /// Whether a node may be part of a step with others. Others run by themselves within the same schedule.
-  bool joins(std::uint32_t n) const { return joins_[n]; }
+  bool joins(std::uint32_t n) const { return refusals_[n] == nullptr; }
+  /// Why not.
+  Refusal why_alone(std::uint32_t n) const { return refusals_[n]; }
 
   /// An attention node whose queries and keys are rotated for it alone, by one table, and whose keys and values are written to the cache
   /// just before it: it and these four nodes can run as one or two kernels. Norms of queries and keys, one weight for all heads, are part
@@ -27,17 +32,21 @@ class Uses : public sdk::fusion::Uses<Graph> {
     std::uint32_t q, k, v, table, mode;  // f32 values before norm and rotation
     std::uint32_t norm_q, norm_k;        // nodes, or none
     std::vector<std::uint32_t> nodes;    // the norms, the rotations and the writes
+    Refusal why_no_norms = nullptr;      // why norms before the rotations are not part of it
   };
-  std::optional<Attention> attention_at(std::uint32_t node) const;
+  /// `why`: of none, what was in the way.
+  std::optional<Attention> attention_at(std::uint32_t node, Refusal* why = nullptr) const;
+  /// The attention node, and the norms, rotations and writes that lead to it, whether or not they can run as one.
+  std::vector<std::uint32_t> around_attention(std::uint32_t node) const;
   /// The glu node (SwiGLU without limits) whose gate and up are these two products, and nothing else reads them; or none.
-  std::uint32_t glu_of(std::uint32_t gate, std::uint32_t up) const;
+  std::uint32_t glu_of(std::uint32_t gate, std::uint32_t up, Refusal* why = nullptr) const;
   /// The add node that sums the product with a value `other` that is there already; or none.
-  std::uint32_t add_of(std::uint32_t product, std::uint32_t& other) const;
+  std::uint32_t add_of(std::uint32_t product, std::uint32_t& other, Refusal* why = nullptr) const;
   /// What norms of queries and keys a fused kernel makes; all 0 where there are none.
   static HeadNorms head_norms(const Attention& what, const Graph& graph, const std::function<Address(std::uint32_t)>& address);
 
  private:
-  std::vector<bool> joins_;
+  std::vector<Refusal> refusals_;  // one a node: why it is a step of its own whatever stands beside it
 };
 
 }  // namespace quern::cuda

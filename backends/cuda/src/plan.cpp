@@ -5,7 +5,9 @@
 #include "wide.hpp"
 
 #include <algorithm>
+#include <map>
 #include <new>
+#include <set>
 #include <utility>
 
 namespace quern::cuda {
@@ -28,6 +30,12 @@ void fold_node(std::uint64_t& key, const Graph& graph, const Node& node) {
 
 }  // namespace
 
+/// Why nothing is fused in runs of one row, of few, and of more, where no schedule that fuses serves them.
+struct Plan::Unfused {
+  std::vector<sdk::Alone> one, few, many;
+  std::vector<sdk::Alone> other;  // where each of them is served, but not with these extents beside it
+};
+
 void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused) {
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n)
     if (!graph.nodes[n].refusal.empty()) refused.push_back(n);
@@ -48,37 +56,109 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
   if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return asks_host(node); })) capture = false;
   // A plan promises what its least node does: others are fused by the number of rows.
   if (!graph.nodes.empty() && std::ranges::all_of(graph.nodes, &Node::invariant)) determinism = QUERN_DETERMINISM_INVARIANT;
-  if (fuse && card.major >= 8)
-    if (Schedule wide = wide_schedule(graph); !wide.steps.empty()) schedules.push_back(std::move(wide));
-  Schedule mixed = fuse && card.major >= 8 ? mixed_schedule(graph, card) : Schedule{};
-  const std::uint32_t mixed_from = mixed.steps.empty() ? UINT32_MAX : mixed.least_rows;
-  if (!mixed.steps.empty()) schedules.push_back(std::move(mixed));
-  if (fuse)
-    for (const std::uint32_t rows : {8u, 1u})
-      if (Schedule fused = rows > 1 && mixed_from <= 2 ? Schedule{} : decode_schedule(graph, rows, card); !fused.steps.empty())
-        schedules.push_back(std::move(fused));
+  Unfused unfused;
+  const bool matrices = card.major >= 8;
+  const auto take = [&](Schedule schedule, std::vector<sdk::Alone>& alone) {
+    if (schedule.steps.empty()) alone = std::move(schedule.alone);
+    else schedules.push_back(std::move(schedule));
+  };
+  if (!fuse) {
+    unfused.one = unfused.few = unfused.many = no_schedule(graph, "", "an option switches off kernels of several nodes").alone;
+  } else {
+    unfused.other = no_schedule(graph, "rows", "kernels of several nodes are for other extents together").alone;
+    take(matrices ? wide_schedule(graph) : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),
+         unfused.many);
+    Schedule mixed = matrices ? mixed_schedule(graph, card) : Schedule{};
+    const std::uint32_t mixed_from = mixed.steps.empty() ? UINT32_MAX : mixed.least_rows;
+    if (!mixed.steps.empty()) schedules.push_back(std::move(mixed));
+    if (mixed_from > 2) take(decode_schedule(graph, 8, card), unfused.few);
+    take(decode_schedule(graph, 1, card), unfused.one);
+  }
   for (Schedule& schedule : schedules) schedule.place(graph);
   std::string reason;
   if (schedules.size() == 1 && fuse)
     for (const Node& node : graph.nodes)
       if (node.invariant && reason.empty())
         reason = concat("not fused: '", node.name, "' asks for results that do not depend on the batch");
-  const quern_string why = sdk::text_of(texts.emplace_back(std::move(reason)));
+  tell(unfused, reason);
   std::uint64_t key = 0xcbf29ce484222325ull;
   for (const Schedule& schedule : schedules)
-    for (const Step& step : schedule.steps) {
-      if (&schedule == &schedules.back()) {
-        quern_kernel_info info = sdk::made<quern_kernel_info>();
-        info.name = sdk::text_of(texts.emplace_back(step.kernel));
-        info.reason = why;
-        info.node = step.first_node;
-        info.node_count = step.nodes;
-        infos.push_back(info);
-      }
+    for (const Step& step : schedule.steps)
       for (const char c : step.kernel) fold_key(key, static_cast<unsigned char>(c));
-    }
   for (const Node& node : graph.nodes) fold_node(key, graph, node);
   numerics_key = key;
+}
+
+/// Writes down what plan_info says. Which schedule serves which rows is asked of schedule_for itself, at each number where its answer may change.
+void Plan::tell(const Unfused& unfused, std::string_view reason) {
+  const auto add = [&](const Schedule& schedule, const std::vector<sdk::Alone>& alone) {
+    told.schedule();
+    for (const Step& step : schedule.steps) told.kernel(step.kernel, reason, step.nodes, step.first_node);
+    for (const sdk::Alone& node : alone) told.alone(node);
+  };
+  std::map<std::pair<const Schedule*, const std::vector<sdk::Alone>*>, std::size_t> index;
+  const auto index_of = [&](const Schedule& schedule, const std::vector<sdk::Alone>& alone) {
+    const auto [at, made] = index.try_emplace({&schedule, &alone}, index.size());
+    if (made) add(schedule, alone);
+    return at->second;
+  };
+  // The kernels of `infos`: those of the schedule that was made last, which serves the fewest rows.
+  const Schedule& general = schedules.front();
+  const auto alone_of = [&](const Schedule& schedule, std::int64_t rows) -> const std::vector<sdk::Alone>& {
+    if (&schedule != &general) return schedule.alone;
+    const std::vector<sdk::Alone>& alone = rows <= 1 ? unfused.one : rows <= 8 ? unfused.few : unfused.many;
+    return alone.empty() ? unfused.other : alone;
+  };
+  const auto& symbols = graph.source.symbols;
+  if (symbols.empty()) {
+    told.serves(index_of(general, unfused.one));
+    infos = told.kernels(0);
+    return;
+  }
+  // The rows: the extent that most values have.
+  std::vector<std::size_t> uses(symbols.size());
+  for (const auto& value : graph.source.values)
+    if (value.rank > 0 && value.symbols[0] != 0) ++uses[value.symbols[0] - 1];
+  std::uint32_t rows_symbol = static_cast<std::uint32_t>(std::ranges::max_element(uses) - uses.begin());
+  for (const Schedule& schedule : schedules)
+    if (schedule.rows_symbol != QUERN_NONE) rows_symbol = schedule.rows_symbol;
+  const std::int64_t most = symbols[rows_symbol].max, least = std::min(std::max<std::int64_t>(symbols[rows_symbol].min, 1), most);
+  std::set<std::int64_t> changes{least, 2, 9};  // 2 and 9: see alone_of
+  for (const Schedule& schedule : schedules)
+    for (const std::uint32_t bound : {schedule.least_rows, schedule.most_rows + 1, schedule.most_prompt_rows + 1}) changes.insert(bound);
+  for (const auto& symbol : symbols)
+    for (const std::int64_t bound : {symbol.min, symbol.max, std::min(symbol.max, INT64_MAX / 8) * 4}) changes.insert({bound, bound + 1});
+  const auto serving = [&](std::int64_t rows, bool sequences) {
+    std::vector<std::int64_t> extents;
+    for (const auto& symbol : symbols) {
+      const std::int64_t fewest = std::min(std::max<std::int64_t>(symbol.min, 1), symbol.max);
+      extents.push_back(sequences ? std::clamp(rows, fewest, symbol.max) : fewest);
+    }
+    extents[rows_symbol] = rows;
+    const Schedule& schedule = schedule_for(extents);
+    return index_of(schedule, alone_of(schedule, rows));
+  };
+  struct Range {
+    std::int64_t from;
+    std::size_t sequences, one;
+  };
+  std::vector<Range> ranges;
+  for (const std::int64_t rows : changes) {
+    if (rows < least || rows > most) continue;
+    const Range range{rows, serving(rows, true), serving(rows, false)};
+    if (ranges.empty() || ranges.back().sequences != range.sequences || ranges.back().one != range.one) ranges.push_back(range);
+  }
+  for (std::size_t r = 0; r < ranges.size(); ++r) {
+    const std::int64_t to = r + 1 < ranges.size() ? ranges[r + 1].from - 1 : most;
+    if (ranges[r].sequences == ranges[r].one) {
+      told.serves(ranges[r].one, rows_symbol, QUERN_ROWS_ANY, ranges[r].from, to);
+    } else {
+      told.serves(ranges[r].sequences, rows_symbol, QUERN_ROWS_OF_SEQUENCES, ranges[r].from, to);
+      told.serves(ranges[r].one, rows_symbol, QUERN_ROWS_OF_ONE_SEQUENCE, ranges[r].from, to);
+    }
+  }
+  const Schedule& fewest = schedules.back();
+  infos = told.kernels(index_of(fewest, alone_of(fewest, 1)));
 }
 
 void Plan::add_library(Gpu& gpu) {

@@ -16,7 +16,7 @@ struct Plan {
   Graph graph;
   std::deque<Schedule> schedules;  // the general one first
   std::vector<quern_kernel_info> infos;
-  std::deque<std::string> texts;  // of infos
+  sdk::ToldSchedules told;
   bool capture = true;
   std::vector<bool> written;  // one a value: bound memory that a run may change
   std::uint64_t numerics_key = 0;
@@ -33,6 +33,10 @@ struct Plan {
   /// Whether a step of any schedule has this name.
   bool has_kernel(std::string_view name) const noexcept;
   const Schedule& schedule_for(const std::vector<std::int64_t>& extents) const;
+
+ private:
+  struct Unfused;
+  void tell(const Unfused& unfused, std::string_view reason);
 };
 
 class Instance {

@@ -25,12 +25,19 @@ void Schedule::place(const Graph& graph) {
   bytes = layout.bytes;
 }
 
+Schedule no_schedule(const Graph& graph, std::string_view rule, std::string_view reason) {
+  Schedule nothing;
+  nothing.alone = alone_in_all(graph, [&](std::uint32_t n) { return sdk::Alone{n, rule, reason}; });
+  return nothing;
+}
+
 Schedule general_schedule(const Graph& graph) {
   Schedule schedule;
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     Step step;
     step.first_node = n;
+    step.nodes = {n};
     step.kernel = implementation_of(node).kernel;
     step.reads = node.inputs;
     if (node.predicate != QUERN_NONE) step.reads.push_back(node.predicate);

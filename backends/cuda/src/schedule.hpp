@@ -4,6 +4,7 @@
 #pragma once
 
 #include "graph.hpp"
+#include "quern/sdk/told_schedules.hpp"
 
 #include <functional>
 
@@ -21,8 +22,8 @@ class StepContext {
 };
 
 struct Step {
-  std::uint32_t first_node = 0;  // for messages
-  std::uint32_t nodes = 1;
+  std::uint32_t first_node = 0;      // for messages
+  std::vector<std::uint32_t> nodes;  // that it computes; none: it makes operands for a step to come
   std::string kernel;
   std::vector<std::uint32_t> reads, writes;  // values
   std::vector<std::uint32_t> extras;         // slots that it reads or writes
@@ -31,7 +32,8 @@ struct Step {
 };
 
 struct Schedule {
-  std::vector<Step> steps;
+  std::vector<Step> steps;                                          // none: it serves nothing
+  std::vector<sdk::Alone> alone;                                    // nodes that no rule took, and why; without steps every node
   std::vector<std::uint64_t> extras;                                // bytes of each extra slot
   std::uint32_t rows_symbol = QUERN_NONE, least_rows = 0;           // serves runs whose extent of this symbol is at least this
   std::vector<std::vector<std::uint32_t>> dense;                    // weights of each product of many rows: 16-bit copies help
@@ -49,5 +51,21 @@ struct Schedule {
 
 /// One step a node.
 Schedule general_schedule(const Graph& graph);
+
+/// What is said of each node where a schedule has no steps.
+template <class Why>
+std::vector<sdk::Alone> alone_in_all(const Graph& graph, const Why& why) {
+  std::vector<sdk::Alone> alone;
+  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) alone.push_back(why(n));
+  return alone;
+}
+/// A schedule without steps, for one reason that holds of all nodes.
+Schedule no_schedule(const Graph& graph, std::string_view rule, std::string_view reason);
+/// Schedules that fuse are chosen by the extents of ranged dims.
+inline Schedule without_symbols(const Graph& graph) {
+  return no_schedule(graph, "rows", "the graph has no ranged extent, by which kernels of few or many rows are chosen");
+}
+/// Of a node whose op no rule takes.
+inline sdk::Alone no_rule(std::uint32_t node) { return {node, "", "no rule of this backend takes its op"}; }
 
 }  // namespace quern::cuda

@@ -40,13 +40,13 @@ class Fuser : Uses {
 
   Schedule run() {
     choose_symbol();
-    if (symbol_ == none) return {};
+    if (symbol_ == none) return nothing("no product of the graph has a ranged number of rows that may be this large");
     schedule_.rows_symbol = symbol_;
     floats_ = all_floats();
     schedule_.least_rows = mixes() || floats_ ? 2 : least_rows;
     if (mixes()) {
       schedule_.most_rows = static_cast<std::uint32_t>(most_rows());
-      if (!mostly_mixed()) return {};
+      if (!mostly_mixed()) return nothing("most bytes of the graph's weights are of a kind that no kernel reads in its own format");
     }
     find_outputs();
     if (mixes() && !floats_) {  // of a prompt the rows see each other's keys, which attention_batch.cu takes one at a time
@@ -55,13 +55,20 @@ class Fuser : Uses {
     }
     find_norms();
     find_operands();
-    if (operands_.empty()) return {};
-    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
-      if (auto found = attention_at(n); found && takes(n, *found)) {
-        for (const std::uint32_t taken : found->nodes) done_[taken] = true;
-        attention_of_queries_[maker(root(found->q))].push_back(n);
-        attention_[n] = {std::move(*found), none, false};
-      }
+    if (operands_.empty()) return nothing("no product of the graph runs in 16 bits");
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (graph_.nodes[n].op != QUERN_OP_ATTENTION) continue;
+      Refusal why = nullptr;
+      auto found = attention_at(n, &why);
+      if (found) why = why_not_taken(n, *found);
+      const Refusal of_others = why != nullptr ? why : found->why_no_norms;
+      if (of_others != nullptr)
+        for (const std::uint32_t around : around_attention(n)) no_attention_.emplace(around, of_others);
+      if (why != nullptr) continue;
+      for (const std::uint32_t taken : found->nodes) done_[taken] = true;
+      attention_of_queries_[maker(root(found->q))].push_back(n);
+      attention_[n] = {std::move(*found), none, false};
+    }
     if (mixes() && floats_ && serves_one_row()) schedule_.least_rows = 1;
     Schedule general = general_schedule(graph_);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -69,7 +76,10 @@ class Fuser : Uses {
       if (attention_.contains(n)) emit_attention(n);
       else if (norms_[n]) emit_norm(n);
       else if (is_product(n)) emit_products(n);
-      else schedule_.steps.push_back(std::move(general.steps[n]));
+      else {
+        schedule_.alone.push_back(alone(n));
+        schedule_.steps.push_back(std::move(general.steps[n]));
+      }
     }
     return std::move(schedule_);
   }
@@ -88,21 +98,33 @@ class Fuser : Uses {
       if (symbol_ == none || count > votes[symbol_]) symbol_ = symbol;
   }
 
-  bool is_product(std::uint32_t n) const {
+  Refusal why_no_product(std::uint32_t n) const {
     const Node& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_MATMUL || !joins(n) || !stable(node.inputs[0]) || !stable(node.outputs[0])) return false;
-    if (node.inputs.size() > 2 && !given(node.inputs[2])) return false;
+    if (node.op != QUERN_OP_MATMUL) return "it is no product of two matrices";
+    if (!joins(n)) return why_alone(n);
+    if (!stable(node.inputs[0]) || !stable(node.outputs[0])) return "its operand or its result is written in place";
+    if (node.inputs.size() > 2 && !given(node.inputs[2])) return "its bias is made in the graph";
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
-    if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
-    bool weights = b.dtype == QUERN_F16 ? node.f16_allowed() : node.bf16_allowed() && (is_block(b.dtype) || b.dtype == QUERN_BF16);
-    if (mixes())
-      weights = (b.dtype == QUERN_BF16 ? node.bf16_allowed() : node.f16_allowed()) && mixed_serves(b, *card_) && b.dims[0] % 16 == 0;
-    return weights && graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
-           a.rank == 2 && b.rank == 2 && (mixes() ? symbol_of(node.inputs[0]) != none : symbol_of(node.inputs[0]) == symbol_) &&
-           (b.packed_layout || is_contiguous(b)) && b.dims[0] % 8 == 0 && b.last() % 16 == 0 && whole(node.inputs[0]) &&
-           whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 &&
-           node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+    if (node.inputs.size() > 3 && node.inputs[3] != none) return "it has an addend of its own";
+    const bool sixteen = b.dtype == QUERN_F16 || b.dtype == QUERN_BF16 || is_block(b.dtype);
+    if (!sixteen) return "its weights are neither of 16 bits nor of blocks";
+    if (b.dtype == QUERN_F16 || (mixes() && b.dtype != QUERN_BF16) ? !node.f16_allowed() : !node.bf16_allowed())
+      return "its numerics allow no 16-bit activations";
+    if (mixes() && (!mixed_serves(b, *card_) || b.dims[0] % 16 != 0)) return "no kernel reads its weights in their own format and shape";
+    if (graph_.source.values[node.inputs[1]].kind != QUERN_VALUE_CONSTANT) return "its weights are no constant of the graph";
+    if (a.dtype != QUERN_F32 || y.dtype != QUERN_F32) return "its operand or its result is not f32";
+    if (a.rank != 2 || b.rank != 2) return "its operand or its weights are no matrix";
+    if (mixes() ? symbol_of(node.inputs[0]) == none : symbol_of(node.inputs[0]) != symbol_)
+      return "its number of rows is another one than that of most products";
+    if (!b.packed_layout && !is_contiguous(b)) return "its weights are a strided view";
+    if (b.dims[0] % 8 != 0 || b.last() % 16 != 0) return "its weights have rows or columns that are no multiple of 8 and 16";
+    if (!whole(node.inputs[0]) || !whole(node.outputs[0])) return "its operand or its result is a part of a value or a strided view";
+    if (node.attributes->integer(QUERN_KEY_TRANSPOSE_A) != 0 || node.attributes->integer(QUERN_KEY_TRANSPOSE_B) != 0)
+      return "an operand is transposed";
+    if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return "it has a factor";
+    return nullptr;
   }
+  bool is_product(std::uint32_t n) const { return why_no_product(n) == nullptr; }
   bool mixes() const { return card_ != nullptr; }
   /// Whether most bytes of the weights that the step's rows meet are read by mixed.cu: other products then run by themselves.
   bool mostly_mixed() const {
@@ -153,12 +175,21 @@ class Fuser : Uses {
 
   void find_norms() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      const Node& node = graph_.nodes[n];
-      if (node.op != QUERN_OP_RMS_NORM || !joins(n) || node.inputs.size() < 2 || node.inputs[1] == none) continue;
-      norms_[n] = stable(node.inputs[0]) && stable(node.outputs[0]) && only_products(root(node.outputs[0])) && whole(node.inputs[0]) &&
-                  tensor(node.inputs[0]).dtype == QUERN_F32 &&
-                  graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT;  // read before what comes before has ended
+      norms_[n] = graph_.nodes[n].op == QUERN_OP_RMS_NORM && why_no_norm(n) == nullptr;
     }
+  }
+  /// Why a norm does not make the 16-bit operand of the products behind it.
+  Refusal why_no_norm(std::uint32_t n) const {
+    const Node& node = graph_.nodes[n];
+    if (!joins(n)) return why_alone(n);
+    if (node.inputs.size() < 2 || node.inputs[1] == none) return "it has no weight";
+    if (!stable(node.inputs[0]) || !stable(node.outputs[0])) return "what it reads or its result is written in place";
+    if (!only_products(root(node.outputs[0]))) return "its result is read by more than fused products of one 16-bit type";
+    if (!whole(node.inputs[0])) return "it reads a part of a value or a strided view";
+    if (tensor(node.inputs[0]).dtype != QUERN_F32) return "what it reads is not f32";
+    if (graph_.source.values[node.inputs[1]].kind != QUERN_VALUE_CONSTANT)  // read before what comes before has ended
+      return "its weight is no constant of the graph";
+    return nullptr;
   }
 
   Key key_of(std::uint32_t product) const {
@@ -211,6 +242,7 @@ class Fuser : Uses {
     operand.filled = true;
     Step step;
     step.first_node = n;
+    step.nodes = {n};
     step.kernel = "rms_norm.16.cuda";
     step.reads = {x, weight};
     step.extras = {operand.slot};
@@ -260,7 +292,6 @@ class Fuser : Uses {
     const std::int64_t in_k = operand.k;
     Step step;
     step.first_node = node;
-    step.nodes = 0;
     step.kernel = "to_16.cuda";
     step.reads = {key.value};
     step.extras = {operand.slot};
@@ -322,7 +353,7 @@ class Fuser : Uses {
     if (!mixes()) schedule_.dense.push_back(weights);
     Step step;
     step.first_node = group.front();
-    step.nodes = static_cast<std::uint32_t>(group.size());
+    step.nodes = group;
     step.kernel = kernel;
     step.reads = weights;
     step.extras = {in.slot, buffer, workspace_};
@@ -391,10 +422,10 @@ class Fuser : Uses {
       }
     // Gate and up.
     const std::uint32_t second = first + 1;
-    if (second < graph_.nodes.size() && !done_[second] && is_product(second) && key_of(second) == key)
-      if (const std::uint32_t glu = glu_of(first, second);
-          glu != none && tensor(graph_.nodes[first].inputs[1]).dims[0] == tensor(graph_.nodes[second].inputs[1]).dims[0])
-        if (Operand* out = wanted(root(graph_.nodes[glu].outputs[0])); out != nullptr) return emit_glu(first, second, glu, key, *out);
+    if (second < graph_.nodes.size() && !done_[second] && why_no_glu(first, second) == nullptr) {
+      const std::uint32_t glu = glu_of(first, second);
+      if (Operand* out = wanted(root(graph_.nodes[glu].outputs[0])); out != nullptr) return emit_glu(first, second, glu, key, *out);
+    }
     done_[first] = true;
     const Node& node = graph_.nodes[first];
     std::uint32_t residual = none, stored = node.outputs[0];
@@ -408,7 +439,8 @@ class Fuser : Uses {
     if (!mixes()) schedule_.dense.push_back({weights});
     Step step;
     step.first_node = first;
-    step.nodes = add == none ? 1 : 2;
+    step.nodes = {first};
+    if (add != none) step.nodes.push_back(add);
     step.kernel = concat(mixes() ? "matmul.mixed" : "matmul.16", add == none ? ".cuda" : ".add.cuda");
     const Norm norm = norm_of(key);
     step.reads = {weights, bias, residual, norm.value, norm.weight};
@@ -438,6 +470,18 @@ class Fuser : Uses {
     schedule_.steps.push_back(std::move(step));
   }
 
+  /// Why two nodes are no gate and up of one operand whose gated activation is made with them.
+  Refusal why_no_glu(std::uint32_t gate, std::uint32_t up) const {
+    if (!is_product(gate) || !is_product(up)) return "gate and up are no two products in 16 bits";
+    if (up != gate + 1) return "gate and up are no neighbours in this order";
+    if (key_of(gate) != key_of(up)) return "gate and up are products of different operands";
+    Refusal why = nullptr;
+    if (glu_of(gate, up, &why) == none) return why;
+    if (tensor(graph_.nodes[gate].inputs[1]).dims[0] != tensor(graph_.nodes[up].inputs[1]).dims[0])
+      return "gate and up have different numbers of rows of weights";
+    return nullptr;
+  }
+
   void emit_glu(std::uint32_t gate, std::uint32_t up, std::uint32_t glu, const Key& key, Operand& out) {
     done_[gate] = done_[up] = done_[glu] = true;
     const std::int64_t n = tensor(graph_.nodes[gate].inputs[1]).dims[0];
@@ -448,7 +492,7 @@ class Fuser : Uses {
       out.scale = half ? glu_scale : 1.0f;
       Step step;
       step.first_node = gate;
-      step.nodes = 3;
+      step.nodes = {gate, up, glu};
       step.kernel = "matmul.mixed.glu.cuda";
       const Operand in = operands_.at(key);
       const Norm norm = norm_of(key);
@@ -476,6 +520,7 @@ class Fuser : Uses {
     out.scale = half ? glu_scale : 1.0f;
     Step step;
     step.first_node = glu;
+    step.nodes = {glu};
     step.kernel = "glu.16.cuda";
     step.extras = {buffer, out.slot};
     const std::uint32_t rows_of = graph_.nodes[gate].inputs[0];
@@ -488,26 +533,30 @@ class Fuser : Uses {
   }
 
   /// An attention whose queries, keys and values come from three products of one operand, over a cache of 16-bit floats.
-  bool takes(std::uint32_t n, const Attention& what) const {
+  Refusal why_not_taken(std::uint32_t n, const Attention& what) const {
     const Node& node = graph_.nodes[n];
     const Tensor &q = tensor(node.inputs[0]), &k = tensor(node.inputs[1]), &v = tensor(node.inputs[2]), &y = tensor(node.outputs[0]);
-    if (symbol_of(node.inputs[0]) != symbol_ || !attention_rows_serves(k, v) || q.dims[1] % k.dims[1] != 0) return false;
-    if (!(k.dtype == QUERN_F16 ? node.f16_allowed() : node.bf16_allowed())) return false;
+    if (symbol_of(node.inputs[0]) != symbol_) return "its number of rows is another one than that of most products";
+    if (!attention_rows_serves(k, v) || q.dims[1] % k.dims[1] != 0) return "no kernel of many rows takes heads of this size in this cache";
+    if (!(k.dtype == QUERN_F16 ? node.f16_allowed() : node.bf16_allowed())) return "its numerics allow no 16-bit queries";
     for (std::size_t i = 6; i < node.inputs.size(); ++i)
-      if (node.inputs[i] != none) return false;
-    if (!(node.attributes->real(QUERN_KEY_SCALE) > 0) || node.attributes->real(QUERN_KEY_MAX_BIAS) != 0 || y.dtype != QUERN_F32 ||
-        !whole(node.outputs[0]))
-      return false;
-    if (!rope_kv_serves(k, v, tensor(what.table))) return false;
+      if (node.inputs[i] != none) return "it has sinks or a mask";
+    if (!(node.attributes->real(QUERN_KEY_SCALE) > 0) || node.attributes->real(QUERN_KEY_MAX_BIAS) != 0)
+      return "it has a bias by distance or no positive scale";
+    if (y.dtype != QUERN_F32 || !whole(node.outputs[0])) return "its result is not packed f32";
+    if (!rope_kv_serves(k, v, tensor(what.table))) return "no kernel rotates heads of this size and writes them to this cache";
     std::uint32_t operand = none;
     for (const std::uint32_t value : {what.q, what.k, what.v}) {
       const std::uint32_t made_by = maker(root(value));
-      if (made_by == none || !is_product(made_by) || !whole(value) || kept(root(value)) || readers(root(value)).size() != 1) return false;
-      if (operand != none && key_of(made_by) != key_of(operand)) return false;
+      if (made_by == none || !is_product(made_by)) return "queries, keys or values come from no product in 16 bits";
+      if (!whole(value)) return "queries, keys or values are a part of a product";
+      if (kept(root(value)) || readers(root(value)).size() != 1) return "queries, keys or values are read by another node too";
+      if (operand != none && key_of(made_by) != key_of(operand)) return "queries, keys and values are products of different operands";
       operand = made_by;
     }
     const std::uint32_t first = maker(root(what.q));
-    return first < maker(root(what.k)) && maker(root(what.k)) < maker(root(what.v));
+    if (first < maker(root(what.k)) && maker(root(what.k)) < maker(root(what.v))) return nullptr;
+    return "queries, keys and values are not made in this order";
   }
 
   void emit_attention(std::uint32_t n) {
@@ -524,7 +573,7 @@ class Fuser : Uses {
     };
     Step write;
     write.first_node = what.nodes.front();
-    write.nodes = static_cast<std::uint32_t>(what.nodes.size());
+    write.nodes = what.nodes;
     write.kernel = what.norm_q == none ? "rope.kv_write.16.cuda" : "norm.rope.kv_write.16.cuda";
     write.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5],
                    what.table,     biases[0],      biases[1],      biases[2]};
@@ -568,6 +617,7 @@ class Fuser : Uses {
     const bool store = out == nullptr, half = !store && half_of(readers(r).front());
     Step step;
     step.first_node = n;
+    step.nodes = {n};
     step.kernel = "attention.16.cuda";
     step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5],
                   what.table,     biases[0],      biases[1],      biases[2]};
@@ -676,6 +726,54 @@ class Fuser : Uses {
     schedule_.steps.push_back(std::move(step));
   }
 
+  /// A schedule without steps, for a reason of the whole graph where a node itself has none.
+  Schedule nothing(Refusal reason) {
+    Schedule none_here;
+    none_here.alone = alone_in_all(graph_, [&](std::uint32_t n) {
+      if (graph_.nodes[n].op != QUERN_OP_MATMUL) return sdk::Alone{n, "product", reason};
+      const Refusal own = symbol_ == none ? nullptr : why_no_product(n);
+      return sdk::Alone{n, "product", own != nullptr ? own : reason};
+    });
+    return none_here;
+  }
+
+  /// Why no rule took a node. The rules say it themselves.
+  sdk::Alone alone(std::uint32_t n) const {
+    const Node& node = graph_.nodes[n];
+    const auto around = no_attention_.find(n);
+    switch (node.op) {
+      case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
+      case QUERN_OP_RMS_NORM:
+        if (around != no_attention_.end()) return {n, "attention", around->second};
+        return {n, "norm", why_no_norm(n)};
+      case QUERN_OP_ATTENTION:
+      case QUERN_OP_ROPE:
+      case QUERN_OP_KV_WRITE:
+        return {n, "attention", around != no_attention_.end() ? around->second : "no attention that can be fused reads what it makes"};
+      case QUERN_OP_GLU: {
+        const std::uint32_t gate = maker(root(node.inputs[0])),
+                            up = node.inputs.size() < 2 || node.inputs[1] == none ? none : maker(root(node.inputs[1]));
+        if (up == none || gate == none) return {n, "glu", "gate and up are no two products"};
+        for (const std::uint32_t part : {gate, up})
+          if (const Refusal no = why_no_product(part); no != nullptr)
+            return {n, "glu", graph_.nodes[part].op == QUERN_OP_MATMUL ? no : "gate and up are no two products"};
+        const Refusal why = why_no_glu(gate, up);
+        return {n, "glu", why != nullptr ? why : "its result is read by more than fused products of one 16-bit type"};
+      }
+      case QUERN_OP_ADD: {
+        Refusal why = "no operand is the result of a product in 16 bits";
+        for (const std::uint32_t v : node.inputs) {
+          const std::uint32_t product = v == none ? none : maker(root(v));
+          std::uint32_t other = none;
+          if (product == none || product > n || !is_product(product)) continue;
+          if (add_of(product, other, &why) != none) why = "its product is one of those that attention or a gated activation takes";
+        }
+        return {n, "residual", why};
+      }
+      default: return no_rule(n);
+    }
+  }
+
   struct Taken {
     Attention of;
     std::uint32_t buffer;
@@ -689,6 +787,7 @@ class Fuser : Uses {
   std::vector<bool> done_, norms_;
   std::map<Key, Operand> operands_;
   std::map<std::uint32_t, Taken> attention_;
+  std::map<std::uint32_t, Refusal> no_attention_;  // of attention nodes that are not fused, and of nodes that lead to one
   std::map<std::uint32_t, std::vector<std::uint32_t>> attention_of_queries_;  // by the product that makes them
   Schedule schedule_;
 };
@@ -696,12 +795,12 @@ class Fuser : Uses {
 }  // namespace
 
 Schedule wide_schedule(const Graph& graph) {
-  if (graph.source.symbols.empty()) return {};
+  if (graph.source.symbols.empty()) return without_symbols(graph);
   return Fuser(graph).run();
 }
 
 Schedule mixed_schedule(const Graph& graph, const CardFacts& card) {
-  if (graph.source.symbols.empty()) return {};
+  if (graph.source.symbols.empty()) return without_symbols(graph);
   return Fuser(graph, &card).run();
 }
 

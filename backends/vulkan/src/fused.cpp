@@ -54,7 +54,11 @@ class Fuser {
       if (is_product(n)) products_of_[root(graph_.nodes[n].inputs[0])].push_back(n);
     bool any = !products_of_.empty();
     for (std::uint32_t n = 0; n < graph_.nodes.size() && !any; ++n) any = is_attention(n);
-    if (!any) return {};
+    if (!any) {
+      Schedule nothing;
+      for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) nothing.alone.push_back(alone(n));
+      return nothing;
+    }
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_rotation(n);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_pair(n);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_draw(n);
@@ -78,8 +82,10 @@ class Fuser {
       }
       Step step;
       step.node = n;
+      step.nodes = {n};
       step.kernel = graph_.nodes[n].offer->kernel;
       schedule_.steps.push_back(std::move(step));
+      schedule_.alone.push_back(alone(n));
     }
     return std::move(schedule_);
   }
@@ -116,22 +122,37 @@ class Fuser {
   bool is_f32(std::uint32_t v) const { return v != none && tensor(v).dtype == QUERN_F32 && whole(v); }
   std::uint32_t input(std::uint32_t n, std::size_t i) const { return i < graph_.nodes[n].inputs.size() ? graph_.nodes[n].inputs[i] : none; }
 
-  bool is_product(std::uint32_t n) const {
+  /// In words, why a rule does not take a node; null: it does.
+  using Refusal = const char*;
+  static Refusal why_alone(const sdk::ResolvedNode& node) {
+    if (node.predicate != none) return "it runs under a condition";
+    if (node.invariant) return "its rows must not depend on the batch";
+    return nullptr;
+  }
+  Refusal why_no_product(std::uint32_t n) const {
     const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_MATMUL || node.predicate != none || node.invariant) return false;
-    if (input(n, 3) != none || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return false;
+    if (node.op != QUERN_OP_MATMUL) return "it is no product of two matrices";
+    if (const Refusal why = why_alone(node); why != nullptr) return why;
+    if (input(n, 3) != none) return "it has an addend of its own";
+    if (!is_f32(node.inputs[0]) || !is_f32(node.outputs[0]))
+      return "its operand or its result is not f32, a part of a value or a strided view";
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]);
     const bool f16 = b.dtype == QUERN_F16;
-    if (f16 && !alone_f16(n)) return false;
-    if (f16 ? !matrices_ || !node.f16_allowed() : !node.int8_allowed()) return false;
+    if (f16 && !alone_f16(n)) return "a product of quantised weights reads the same value";
+    if (f16 && !matrices_) return "the device or an option has no cooperative matrices for weights of f16";
+    if (f16 ? !node.f16_allowed() : !node.int8_allowed()) return "its numerics allow no int8 or f16 activations";
     const bool format = f16 || b.dtype == QUERN_Q4_K || b.dtype == QUERN_Q5_K ? !b.packed_layout && whole(node.inputs[1]) : b.packed_layout;
-    if (a.rank != 2 || (a.ranged & ~1u) != 0 || !format || b.rank != 2 || b.ranged != 0 || b.dims[1] % 64 != 0 ||
-        b.dims[1] >= std::int64_t{1} << 24)
-      return false;
-    if (const std::uint32_t bias = input(n, 2); bias != none && !is_contiguous(tensor(bias))) return false;
-    return !node.attributes->integer(QUERN_KEY_TRANSPOSE_A) && !node.attributes->integer(QUERN_KEY_TRANSPOSE_B) &&
-           node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+    if (!format) return "no kernel takes its weights' dtype and layout";
+    if (a.rank != 2 || (a.ranged & ~1u) != 0) return "its operand is no matrix of ranged rows";
+    if (b.rank != 2 || b.ranged != 0 || b.dims[1] % 64 != 0 || b.dims[1] >= std::int64_t{1} << 24)
+      return "its weights have columns that are no multiple of 64, or are no matrix";
+    if (const std::uint32_t bias = input(n, 2); bias != none && !is_contiguous(tensor(bias))) return "its bias is a strided view";
+    if (node.attributes->integer(QUERN_KEY_TRANSPOSE_A) || node.attributes->integer(QUERN_KEY_TRANSPOSE_B))
+      return "an operand is transposed";
+    if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return "it has a factor";
+    return nullptr;
   }
+  bool is_product(std::uint32_t n) const { return why_no_product(n) == nullptr; }
 
   /// Whether no product of quantised weights reads what this product of weights of f16 reads: activations of f16 lie in another order for them.
   bool alone_f16(std::uint32_t n) const {
@@ -221,7 +242,7 @@ class Fuser {
                                           offset, f16_from, eights, direct, mode == glu && pairs_.contains(maker_[root(x)])};
     Step step;
     step.node = node;
-    step.nodes = mode == plain ? 0 : 1;
+    if (mode != plain) step.nodes = {node};
     step.kernel = mode == norm ? "rms_norm.quantise.vulkan" : mode == glu ? "glu.quantise.vulkan" : "quantise.vulkan";
     step.reads = {x};
     if (other != none) step.reads.push_back(other);
@@ -261,20 +282,29 @@ class Fuser {
 
   /// Whether this node's result is only wanted as int8 activations; then adds the step that makes them.
   bool quantises(std::uint32_t n) {
+    if (why_not_quantised(n) != nullptr) return false;
     const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.predicate != none || node.outputs.empty() || node.outputs[0] == none || !only_products_read(node.outputs[0])) return false;
     const std::uint32_t y = node.outputs[0], x = input(n, 0), other = input(n, 1);
-    if (!is_f32(x) || !is_f32(other) || tensor(y).rank != 2) return false;
-    for (const std::uint32_t v : {x, other})  // products of one row read it
-      if (written_between(v, n, products_of(root(y)).back())) return false;
     if (node.op == QUERN_OP_RMS_NORM) {
       emit_quantise(y, n, norm, x, other, static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON)),
                     static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET)));
       return true;
     }
-    if (!is_swiglu(n)) return false;
     emit_quantise(y, n, glu, x, other, 0, 0);
     return true;
+  }
+  Refusal why_not_quantised(std::uint32_t n) const {
+    const sdk::ResolvedNode& node = graph_.nodes[n];
+    if (node.op != QUERN_OP_RMS_NORM && node.op != QUERN_OP_GLU) return "it is no norm and no gated activation";
+    if (node.predicate != none) return "it runs under a condition";
+    if (!only_products_read(node.outputs[0])) return "its result is read by a node that is no fused product";
+    const std::uint32_t y = node.outputs[0], x = input(n, 0), other = input(n, 1);
+    if (!is_f32(x) || !is_f32(other)) return "what it reads is not f32, a part of a value or a strided view, or there is no second operand";
+    if (tensor(y).rank != 2) return "its result is no matrix";
+    for (const std::uint32_t v : {x, other})  // products of one row read it
+      if (written_between(v, n, products_of(root(y)).back())) return "what it reads is written before the last product behind it";
+    if (node.op == QUERN_OP_GLU && !is_swiglu(n)) return "its activation is not SiLU, or has a limit or a factor";
+    return nullptr;
   }
 
   bool is_swiglu(std::uint32_t n) const {
@@ -306,22 +336,32 @@ class Fuser {
   }
 
   /// The add node that sums the product with a value `other` that is there already; or none.
-  std::uint32_t add_of(std::uint32_t product, std::uint32_t& other) const {
+  std::uint32_t add_of(std::uint32_t product, std::uint32_t& other, Refusal* why = nullptr) const {
+    const auto no = [&](Refusal reason) {
+      if (why != nullptr) *why = reason;
+      return none;
+    };
     const std::uint32_t y = root(graph_.nodes[product].outputs[0]);
-    if (!graph_.internal(y) || users_[y].size() != 1) return none;
+    if (!graph_.internal(y) || users_[y].size() != 1) return no("the product is read by another node too");
     const std::uint32_t n = users_[y][0];
     const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_ADD || node.predicate != none || node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return none;
+    if (node.op != QUERN_OP_ADD) return no("it is no sum");
+    if (node.predicate != none) return no("it runs under a condition");
+    if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return no("an operand has a factor");
     const bool first = root(node.inputs[0]) == y;
     const std::uint32_t operand = node.inputs[first ? 1 : 0];
-    if (root(operand) == y || !is_f32(operand) || !is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || !is_f32(node.outputs[0]))
-      return none;
-    if (!sdk::check_same_shape(tensor(operand), tensor(node.outputs[0])).empty()) return none;
-    if (graph_.source.values[root(operand)].kind == QUERN_VALUE_STATE) return none;  // which a node in between may write
+    if (root(operand) == y) return no("both operands are the product");
+    if (!is_f32(operand) || !is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || !is_f32(node.outputs[0]))
+      return no("it reads or writes what is not f32, a part of a value or a strided view");
+    if (!sdk::check_same_shape(tensor(operand), tensor(node.outputs[0])).empty()) return no("its operands have different shapes");
+    if (graph_.source.values[root(operand)].kind == QUERN_VALUE_STATE)  // which a node in between may write
+      return no("its other operand is a state");
     const std::uint32_t made = maker_[root(operand)];
-    if (made != none && (made > product || (moved_to_.contains(made) && moved_to_.at(made) > product))) return none;
+    if (made != none && (made > product || (moved_to_.contains(made) && moved_to_.at(made) > product)))
+      return no("its other operand is made behind the product");
     // The sum comes as early as the product: nobody may still read what was there.
-    if (read_between(node.outputs[0], product, n) || written_between(node.outputs[0], product, n)) return none;
+    if (read_between(node.outputs[0], product, n) || written_between(node.outputs[0], product, n))
+      return no("the memory of its result is read or written between the product and it");
     other = operand;
     return n;
   }
@@ -338,11 +378,12 @@ class Fuser {
     std::uint32_t y = node.outputs[0], residual = none;
     Step step;
     step.node = n;
+    step.nodes = {n};
     step.kernel = source.f16_from != 0 ? "gemm.vulkan" : "gemv.vulkan";
     if (const std::uint32_t add = add_of(n, residual); add != none) {
       y = graph_.nodes[add].outputs[0];
       done_[add] = true;
-      step.nodes = 2;
+      step.nodes.push_back(add);
       step.kernel = source.f16_from != 0 ? "gemm.add.vulkan" : "gemv.add.vulkan";
     }
     step.reads = {b};
@@ -453,30 +494,32 @@ class Fuser {
                                 [&](std::uint32_t n) { return inputs_change(n, at); });
   }
 
+  /// The rotations and writes before an attention node, whether or not they can be one kernel.
+  std::vector<std::uint32_t> before_attention(std::uint32_t n) const {
+    std::vector<std::uint32_t> found;
+    const auto add = [&](std::uint32_t value) {
+      const std::uint32_t made = maker_[root(value)];
+      if (made != none && graph_.nodes[made].op == QUERN_OP_ROPE) found.push_back(made);
+    };
+    add(graph_.nodes[n].inputs[0]);
+    for (const std::size_t cache : {1u, 2u})
+      for (const std::uint32_t w : writers_[root(graph_.nodes[n].inputs[cache])]) {
+        if (w >= n || graph_.nodes[w].op != QUERN_OP_KV_WRITE) continue;
+        found.push_back(w);
+        add(graph_.nodes[w].inputs[0]);
+      }
+    return found;
+  }
+
   void find_rotation(std::uint32_t n) {
-    const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_ATTENTION || root(node.inputs[1]) == root(node.inputs[2])) return;
-    if (!sdk::is_float(tensor(node.inputs[1]).dtype) || !sdk::is_float(tensor(node.inputs[2]).dtype)) return;
-    if (tensor(node.inputs[0]).rank != 3 || (tensor(node.inputs[0]).ranged & ~1u) != 0) return;
-    Rotation r{rope_of(node.inputs[0]), none, writer_of(node.inputs[1], n), writer_of(node.inputs[2], n)};
-    if (r.rope_q == none || r.write_k == none || r.write_v == none || r.write_k == r.write_v) return;
-    const std::uint32_t keys = graph_.nodes[r.write_k].inputs[0], values = graph_.nodes[r.write_v].inputs[0];
-    r.rope_k = rope_of(keys);
-    if (r.rope_k == none || !is_f32(values) || !graph_.internal(root(keys)) || users_[root(keys)].size() != 1) return;
-    const sdk::ResolvedNode &rope_q = graph_.nodes[r.rope_q], &rope_k = graph_.nodes[r.rope_k];
-    if (rope_q.inputs[1] != node.inputs[5] || rope_k.inputs[1] != node.inputs[5] || rope_q.inputs[2] != rope_k.inputs[2] ||
-        rope_q.attributes->integer(QUERN_KEY_MODE) != rope_k.attributes->integer(QUERN_KEY_MODE))
+    if (graph_.nodes[n].op != QUERN_OP_ATTENTION) return;
+    Rotation r{};
+    if (const Refusal why = why_no_rotation(n, r); why != nullptr) {
+      for (const std::uint32_t before : before_attention(n)) no_rotation_.emplace(before, why);
       return;
-    // Nobody else looks between the first of these nodes and the last at what they write.
+    }
+    const sdk::ResolvedNode &node = graph_.nodes[n], &rope_q = graph_.nodes[r.rope_q];
     const std::uint32_t last = std::max({r.rope_q, r.rope_k, r.write_k, r.write_v});
-    for (const std::uint32_t cache : {root(node.inputs[1]), root(node.inputs[2])})
-      for (const std::uint32_t user : users_[cache])
-        if (user < last) return;
-    for (const std::uint32_t user : users_[root(node.inputs[0])])
-      if (user < last) return;
-    for (const std::uint32_t taken : {r.rope_q, r.rope_k, r.write_k, r.write_v})
-      if (done_[taken]) return;
-    if (!inputs_stay(r, last)) return;
     for (const std::uint32_t taken : {r.rope_q, r.rope_k, r.write_k, r.write_v}) done_[taken] = taken != last, moved_to_[taken] = last;
     rotations_[last] = r;
     const std::uint32_t rotated = root(node.inputs[0]);
@@ -485,6 +528,38 @@ class Fuser {
       attending_[n] = r;
       rotated_by_attention_.insert(r.rope_q);
     }
+  }
+
+  /// Why the rotations and writes before an attention node are no one kernel; null: they are `r`.
+  Refusal why_no_rotation(std::uint32_t n, Rotation& r) const {
+    const sdk::ResolvedNode& node = graph_.nodes[n];
+    if (root(node.inputs[1]) == root(node.inputs[2])) return "keys and values lie in one cache";
+    if (!sdk::is_float(tensor(node.inputs[1]).dtype) || !sdk::is_float(tensor(node.inputs[2]).dtype)) return "its cache is not of floats";
+    if (tensor(node.inputs[0]).rank != 3 || (tensor(node.inputs[0]).ranged & ~1u) != 0) return "its queries are no heads of ranged rows";
+    r = {rope_of(node.inputs[0]), none, writer_of(node.inputs[1], n), writer_of(node.inputs[2], n)};
+    if (r.rope_q == none) return "its queries come from no plain rotation of packed f32";
+    if (r.write_k == none || r.write_v == none || r.write_k == r.write_v)
+      return "its caches are not written by one node each, under its table of pages, slots and positions";
+    const std::uint32_t keys = graph_.nodes[r.write_k].inputs[0], values = graph_.nodes[r.write_v].inputs[0];
+    r.rope_k = rope_of(keys);
+    if (r.rope_k == none) return "its keys come from no plain rotation of packed f32";
+    if (!is_f32(values)) return "its values are not f32, a part of a value or a strided view";
+    if (!graph_.internal(root(keys)) || users_[root(keys)].size() != 1) return "rotated keys are read by another node too";
+    const sdk::ResolvedNode &rope_q = graph_.nodes[r.rope_q], &rope_k = graph_.nodes[r.rope_k];
+    if (rope_q.inputs[1] != node.inputs[5] || rope_k.inputs[1] != node.inputs[5] || rope_q.inputs[2] != rope_k.inputs[2] ||
+        rope_q.attributes->integer(QUERN_KEY_MODE) != rope_k.attributes->integer(QUERN_KEY_MODE))
+      return "queries and keys are rotated by other positions, tables or pairs";
+    // Nobody else looks between the first of these nodes and the last at what they write.
+    const std::uint32_t last = std::max({r.rope_q, r.rope_k, r.write_k, r.write_v});
+    for (const std::uint32_t cache : {root(node.inputs[1]), root(node.inputs[2])})
+      for (const std::uint32_t user : users_[cache])
+        if (user < last) return "another node before it reads its cache";
+    for (const std::uint32_t user : users_[root(node.inputs[0])])
+      if (user < last) return "another node reads the rotated queries before the cache is written";
+    for (const std::uint32_t taken : {r.rope_q, r.rope_k, r.write_k, r.write_v})
+      if (done_[taken]) return "another attention takes the same rotations or writes";
+    if (!inputs_stay(r, last)) return "what rotations and writes read is written in between";
+    return nullptr;
   }
 
   void emit_rotation(std::uint32_t n, const Rotation& r) {
@@ -497,7 +572,7 @@ class Fuser {
     const bool attends = rotated_by_attention_.contains(r.rope_q);
     Step step;
     step.node = n;
-    step.nodes = 4;
+    step.nodes = {r.rope_q, r.rope_k, r.write_k, r.write_v};
     step.kernel = "rope.kv_write.vulkan";
     step.reads = {q, k, v, table, blocks, slot, position};
     step.writes = {q_out, k_cache, v_cache};
@@ -547,19 +622,52 @@ class Fuser {
     schedule_.steps.push_back(std::move(step));
   }
 
-  bool is_attention(std::uint32_t n) const {
+  bool is_attention(std::uint32_t n) const { return graph_.nodes[n].op == QUERN_OP_ATTENTION && why_no_attention(n) == nullptr; }
+  Refusal why_no_attention(std::uint32_t n) const {
     const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_ATTENTION || node.predicate != none || node.invariant || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0]))
-      return false;
+    if (const Refusal why = why_alone(node); why != nullptr) return why;
+    if (!is_f32(node.inputs[0]) || !is_f32(node.outputs[0]))
+      return "its queries or its result are not f32, a part of a value or a strided view";
     for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
-      if (graph_.values[cache].offset % 16 != 0) return false;
+      if (graph_.values[cache].offset % 16 != 0) return "its cache does not begin at a multiple of 16 bytes";
     std::vector<Tensor> storage;
-    return fused_attention_serves(graph_.describe(node, storage), card_);
+    return fused_attention_serves(graph_.describe(node, storage), card_) ? nullptr : "no kernel takes its heads, cache and attributes";
   }
+
+  /// Why no rule took a node. The rules say it themselves.
+  sdk::Alone alone(std::uint32_t n) const {
+    const sdk::ResolvedNode& node = graph_.nodes[n];
+    switch (node.op) {
+      case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
+      case QUERN_OP_RMS_NORM: return {n, "norm", why_not_quantised(n)};
+      case QUERN_OP_GLU: return {n, "glu", why_not_quantised(n)};
+      case QUERN_OP_ATTENTION: return {n, "attention", why_no_attention(n)};
+      case QUERN_OP_ROPE:
+      case QUERN_OP_KV_WRITE: {
+        const auto found = no_rotation_.find(n);
+        return {n, "rotation", found != no_rotation_.end() ? found->second : "no attention that can be fused reads what it makes"};
+      }
+      case QUERN_OP_ADD: {
+        Refusal why = "no operand is the result of a fused product";
+        for (const std::uint32_t v : node.inputs) {
+          const std::uint32_t product = v == none ? none : maker_[root(v)];
+          std::uint32_t other = none;
+          if (product != none && product < n && is_product(product)) add_of(product, other, &why);
+        }
+        return {n, "residual", why};
+      }
+      case QUERN_OP_SAMPLE:
+      case QUERN_OP_LOGIT_BIAS:
+      case QUERN_OP_PENALIZE: return {n, "draw", "penalties, biases and the draw do not follow one another in whole rows of f32"};
+      default: return {n, "", "no rule of this backend takes its op"};
+    }
+  }
+
   void emit_attention(std::uint32_t n) {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     Step step;
     step.node = n;
+    step.nodes = {n};
     std::vector<Tensor> shapes;
     const bool by_matrices = matrices_ && node.f16_allowed() && matrix_attention_serves(graph_.describe(node, shapes), card_);
     step.kernel = by_matrices ? "attention.matrix.vulkan" : "attention.fused.vulkan";
@@ -621,7 +729,7 @@ class Fuser {
   void emit_draw(std::uint32_t n, const Draw& draw) {
     Step step;
     step.node = draw.penalize;
-    step.nodes = 3;
+    step.nodes = {draw.penalize, draw.bias, n};
     step.kernel = "sample.fused.vulkan";
     for (const std::uint32_t part : {draw.penalize, draw.bias, n}) {
       for (const std::uint32_t v : graph_.nodes[part].inputs)
@@ -659,6 +767,7 @@ class Fuser {
   std::map<std::uint32_t, std::uint32_t> moved_to_;  // nodes that run as late as another
   std::map<std::uint32_t, Pair> pairs_;              // by either node
   std::map<std::uint32_t, Rotation> rotations_;      // by their last node
+  std::map<std::uint32_t, Refusal> no_rotation_;     // of rotations and writes that are no one kernel
   std::map<std::uint32_t, Draw> draws_;              // by the node that draws
   std::map<std::uint32_t, Rotation> attending_;      // by the attention node that does their work where there is one row
   std::set<std::uint32_t> rotated_by_attention_;     // the rope of q of each of those

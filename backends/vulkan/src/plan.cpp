@@ -56,19 +56,25 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   std::uint64_t key = 0xcbf29ce484222325ull;
   bool fits = forced.empty() || forced == "vulkan";
   if (options.fusion != 0 && device.tier() >= Tier::dot) schedule = fused_schedule(graph, device.facts(), device.tier());
+  std::vector<sdk::Alone> alone = std::move(schedule.alone);
+  if (schedule.steps.empty() && alone.empty())
+    for (std::uint32_t n = 0; n < graph.nodes.size(); ++n)
+      alone.push_back({n, "",
+                       options.fusion == 0 ? "an option switches off kernels of several nodes"
+                                           : "the device has no integer dot products, or an option leaves them out"});
   persistent = !schedule.steps.empty() && device.persistent() && (device.options().persistent || persistent_pays(graph, device.facts()));
   if (schedule.steps.empty()) schedule = general_schedule(graph);
   schedule.place(graph);
+  told.schedule();
   for (const Step& step : schedule.steps) {
-    fits = fits || (step.nodes > 0 && forced == step.kernel);
+    fits = fits || (!step.nodes.empty() && forced == step.kernel);
     for (const char c : step.kernel) fold_key(key, static_cast<unsigned char>(c));
-    if (step.nodes == 0) continue;  // a part of the step behind it, which computes the node
-    quern_kernel_info info = sdk::made<quern_kernel_info>();
-    info.name = sdk::text_of(step.kernel);
-    info.node = step.node;
-    info.node_count = step.nodes;
-    infos.push_back(info);
+    told.kernel(step.kernel, "", step.nodes, step.node);
   }
+  for (const sdk::Alone& node : alone) told.alone(node);
+  told.serves(0);
+  for (const quern_kernel_info& info : told.kernels(0))
+    if (info.node_count > 0) infos.push_back(info);  // else a part of the step behind it, which computes the node
   // Which steps of one row join in a dispatch, and so the order of their sums, depends on what is wanted besides the results.
   if (persistent) {
     for (const sdk::ResolvedNode& node : graph.nodes)

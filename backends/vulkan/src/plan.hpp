@@ -53,6 +53,7 @@ class Plan {
   bool persistent = false;        // steps of one row become persistent dispatches
   bool counts_on_device = false;  // an extent is a number in device memory
   std::vector<quern_kernel_info> infos;
+  sdk::ToldSchedules told;  // one schedule for every run
 
   mutable std::mutex common_lock;  // of it, and of Common::claimed
 

@@ -34,6 +34,7 @@ Schedule general_schedule(const sdk::ResolvedGraph& graph) {
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
     Step step;
     step.node = n;
+    step.nodes = {n};
     step.kernel = graph.nodes[n].offer->kernel;
     schedule.steps.push_back(std::move(step));
   }

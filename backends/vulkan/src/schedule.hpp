@@ -4,6 +4,7 @@
 #pragma once
 
 #include "op.hpp"
+#include "quern/sdk/told_schedules.hpp"
 
 #include <functional>
 #include <vector>
@@ -20,8 +21,8 @@ class StepContext {
 };
 
 struct Step {
-  std::uint32_t node = 0;   // the first one that it computes
-  std::uint32_t nodes = 1;  // how many; 0: it prepares the next step
+  std::uint32_t node = 0;            // the first one that it computes
+  std::vector<std::uint32_t> nodes;  // all that it computes; none: it prepares the next step
   std::string kernel;
   /// Empty: the op of the node records it, and what it touches are the node's values.
   std::function<void(const StepContext&, Launcher&)> emit;
@@ -32,6 +33,7 @@ struct Step {
 
 struct Schedule {
   std::vector<Step> steps;
+  std::vector<sdk::Alone> alone;            // nodes that no rule took, and why; of a schedule without steps all of them
   std::vector<std::uint64_t> extras;        // bytes of each slot
   std::vector<std::uint64_t> node_scratch;  // of each node that a step leaves to its op
   sdk::ScratchLayout layout;

@@ -6,6 +6,7 @@
 #include "interrupt.hpp"
 #include "numbers.hpp"
 #include "progress.hpp"
+#include "where.hpp"
 
 #include "quern/base/files.hpp"
 
@@ -63,8 +64,11 @@ void measure_plans(const CommandLine& line, Settings settings, const std::vector
                                  .tokenizer_pre = flags.tokenizer_pre,
                                  .progress = !line.quiet});
   const auto info = get<quern_model_info>(quern_model_get_info, static_cast<const quern_model*>(model.get()));
+  const bool as_json = line.bench.format == BenchFormat::json;
+  if (line.bench.explain && !as_json) write_error_page(plan_words(model.get()));
+  const Json explained = line.bench.explain && as_json ? plan_json(model.get()) : Json();
   for (const BenchPlan& plan : plans) {
-    BenchRun run{{flags.path, info.backend, info.device, info.kernels}, plan.options, {}};
+    BenchRun run{{flags.path, info.backend, info.device, info.kernels}, plan.options, {}, explained};
     run.options.progress = many != nullptr ? on_repetition_of_many : line.quiet ? nullptr : on_repetition;
     run.options.progress_user = many;
     run.result.struct_size = sizeof run.result;

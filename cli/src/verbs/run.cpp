@@ -173,6 +173,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
     const quern_model* loaded = model.get();
     write_error_page(view(make<Text>(quern_model_placement_words, loaded)));
   }
+  if (flags.explain && !line.json && !flags.jsonl) write_error_page(plan_words(model.get()));
   ActivityWriter activity(flags.model.path);
   if (chat) return chat_loop(model.get(), session.get(), line, flags, settings, activity);
 
@@ -199,6 +200,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
     RunReport report = report_of(made, text, prompt, where);
     report.seed = seed;
     report.load_seconds = load.count();
+    if (flags.explain) report.plan = plan_json(model.get());
     if (flags.jsonl) lines.end(run_json(report));
     else write_json(run_json(report));
   } else {

@@ -27,6 +27,7 @@ class GraphCopy {
 
   /// The graph as it is now; valid until the next change. The strings are those of the host's graph.
   const quern_graph* view();
+  const std::vector<quern_symbol>& symbols() const noexcept { return symbols_; }
 
   std::vector<quern_value> values;
   std::vector<NodeCopy> nodes;

@@ -72,7 +72,9 @@ struct quern_plan {
   quern_instance* prepared_last = nullptr;        // shared_bindings
   bool fused = false;                             // several nodes, compiled with fusion
   std::uint32_t number = 0;                       // of the plans that were alive when it was made, itself included
-  bool triggers() const noexcept;                 // crash, hang, ...: only on values of 17 rows, so that other cases pass
+  mutable std::vector<quern_schedule_info> told;  // what plan_info says in place of the plugin's
+  mutable quern_alone_info told_alone{};
+  bool triggers() const noexcept;  // crash, hang, ...: only on values of 17 rows, so that other cases pass
 };
 
 struct quern_instance {
@@ -104,6 +106,8 @@ quern_status run_in_session(quern_device& device, quern_queue* queue, quern_run 
                             quern_error* error);
 /// What a plan says of itself. `kernels`: room for the list that it is given.
 void tell_of_plan(const quern_plan& plan, quern_plan_info& info);
+/// The same of its schedules.
+void tell_of_schedules(const quern_plan& plan, quern_plan_info& info);
 /// Throws sdk::Failure where no more devices can be opened.
 void count_open(quern_plugin& plugin);
 

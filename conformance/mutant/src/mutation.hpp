@@ -92,6 +92,10 @@ enum class Behaviour {
   numerics_key_of_ops,
   one_launch,
   kernels_of_first_node,
+  schedule_without_its_last_kernel,
+  schedule_from_two_rows,
+  alone_without_reason,
+  alone_beyond_the_graph,
   status_names_first_node,
   status_left_as_it_was,  // of runs that end well, but for code and faults
   opens_200_times,

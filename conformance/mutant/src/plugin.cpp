@@ -303,6 +303,7 @@ quern_status plan_info(quern_plan* plan, quern_plan_info* out, quern_error* erro
     if (given(plan, "plan").under != nullptr) {
       const quern_status status = plan->device->plugin->api().plan_info(plan->under, out, error);
       if (status == QUERN_OK) tell_of_plan(*plan, *out);
+      if (status == QUERN_OK) tell_of_schedules(*plan, *out);
       if (status == QUERN_OK && plan->device->plugin->behaviour() == Behaviour::told_free) out->determinism = QUERN_DETERMINISM_FREE;
       return status;
     }

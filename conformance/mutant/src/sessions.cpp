@@ -159,6 +159,28 @@ void tell_of_plan(const quern_plan& plan, quern_plan_info& info) {
   }
 }
 
+/// A list of schedules with one mistake in its first.
+void tell_of_schedules(const quern_plan& plan, quern_plan_info& info) {
+  const Behaviour behaviour = plan.device->plugin->behaviour();
+  if (behaviour < Behaviour::schedule_without_its_last_kernel || behaviour > Behaviour::alone_beyond_the_graph) return;
+  if (!QUERN_SDK_HAS(&info, schedules) || info.schedules.count == 0) return;
+  plan.told.clear();
+  for (const quern_schedule_info& schedule : sdk::List<quern_schedule_info>(info.schedules, "schedules")) plan.told.push_back(schedule);
+  quern_schedule_info& first = plan.told.front();
+  plan.told_alone = sdk::made<quern_alone_info>();
+  plan.told_alone.reason = sdk::text_of("it stands where it stands");
+  if (behaviour == Behaviour::schedule_without_its_last_kernel) --first.kernels.count;
+  if (behaviour == Behaviour::schedule_from_two_rows && plan.graph && !plan.graph->symbols().empty()) {
+    first.symbol = 0;
+    first.least = 2;
+    first.most = plan.graph->symbols().front().max;
+  }
+  if (behaviour == Behaviour::alone_without_reason) plan.told_alone.reason = {};
+  if (behaviour == Behaviour::alone_beyond_the_graph) plan.told_alone.node = 4711;
+  if (behaviour >= Behaviour::alone_without_reason) first.alone = {&plan.told_alone, 1, sizeof plan.told_alone};
+  info.schedules = {plan.told.data(), plan.told.size(), sizeof(quern_schedule_info)};
+}
+
 void count_open(quern_plugin& plugin) {
   const std::uint32_t opens = ++plugin.opens;
   if (plugin.behaviour() == Behaviour::opens_200_times && opens > 200)

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define QUERN_ABI_EPOCH 1u /* in the name of the entry; another epoch is another symbol */
-#define QUERN_ABI_MINOR 0u /* appended functions and fields */
+#define QUERN_ABI_MINOR 1u /* appended functions and fields */
 #define QUERN_ABI_MINOR_SUPPORTED 2u /* a host accepts plugins down to this many minors behind its own */
 #define QUERN_OPSET_VERSION 1u
 #define QUERN_FORMAT_TABLE_VERSION 1u
@@ -83,7 +83,9 @@ enum {
   QUERN_TYPE_FORMAT = 28,
   QUERN_TYPE_FENCE_INFO = 29,
   QUERN_TYPE_KV_PAGE_QUERY = 30,
-  QUERN_TYPE_KV_PAGE_INFO = 31
+  QUERN_TYPE_KV_PAGE_INFO = 31,
+  QUERN_TYPE_ALONE_INFO = 32,
+  QUERN_TYPE_SCHEDULE_INFO = 33
 };
 
 enum { QUERN_DOMAIN_QUERN = 0, QUERN_DOMAIN_OS = 1, QUERN_DOMAIN_CUDA = 2, QUERN_DOMAIN_VULKAN = 3, QUERN_DOMAIN_NCCL = 4 };

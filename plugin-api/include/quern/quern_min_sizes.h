@@ -33,6 +33,8 @@
 #define QUERN_MIN_SIZE_quern_format 88u
 #define QUERN_MIN_SIZE_quern_compile_options 112u
 #define QUERN_MIN_SIZE_quern_kernel_info 56u
+#define QUERN_MIN_SIZE_quern_alone_info 56u
+#define QUERN_MIN_SIZE_quern_schedule_info 88u
 #define QUERN_MIN_SIZE_quern_plan_info 56u
 #define QUERN_MIN_SIZE_quern_bound 16u
 #define QUERN_MIN_SIZE_quern_instance_options 48u

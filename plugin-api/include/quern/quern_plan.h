@@ -42,14 +42,46 @@ typedef struct quern_kernel_info {
   quern_string reason; /* why it and not a faster one: "avx512: switched off by force_kernel=avx2" */
   uint32_t node;       /* first node that it computes */
   uint32_t node_count;
+  quern_array nodes;   /* since minor 1: uint32_t, all node_count nodes that it computes, each once; empty: those from `node` on */
 } quern_kernel_info;
+
+/* A node that no rule of the plugin joins with others in a schedule: the kernel of its op computes it, as if nothing stood
+ * beside it. Since minor 1. */
+typedef struct quern_alone_info {
+  quern_header header;
+  uint32_t node;
+  uint32_t flags;      /* QUERN_ALONE_... */
+  quern_string rule;   /* the plugin's rule that came nearest: "product"; empty: none of its rules is for this op */
+  quern_string reason; /* why it does not take the node, in words for the user: "its weights are f32"; never empty */
+} quern_alone_info;
+#define QUERN_ALONE_COMPLETE (1u << 0) /* by itself it is as fast as it could be beside others: nothing is lost */
+
+/* Which runs of a number of rows a schedule serves, where a graph has other extents than that one too. */
+enum {
+  QUERN_ROWS_ANY = 0,
+  QUERN_ROWS_OF_SEQUENCES = 1,   /* the other extents are as large as the rows, or as large as they can be: a row a sequence */
+  QUERN_ROWS_OF_ONE_SEQUENCE = 2 /* the other extents are as small as they can be, but not 0: a prompt */
+};
+
+/* What runs of some numbers of rows do. The schedules of a plan serve, for each kind of rows, each number of rows once, from the
+ * symbol's least (1 where that is 0) to its largest. Since minor 1. */
+typedef struct quern_schedule_info {
+  quern_header header;
+  uint32_t symbol;     /* index into quern_graph.symbols: its extent is the number of rows; QUERN_NONE: it serves every run */
+  uint32_t rows;       /* QUERN_ROWS_... */
+  int64_t least;       /* numbers of rows that it serves, both ends included; 0 where symbol is QUERN_NONE */
+  int64_t most;
+  quern_array kernels; /* quern_kernel_info, in order; each node is in one of them; one of no node prepares what others read */
+  quern_array alone;   /* quern_alone_info, by node */
+} quern_schedule_info;
 
 typedef struct quern_plan_info {
   quern_header header;
   uint32_t determinism;      /* that the plan keeps */
   uint32_t launches;         /* kernels a run */
   uint64_t numerics_key;     /* equal keys compute equal bits */
-  quern_array kernels;       /* quern_kernel_info; lives as long as the plan */
+  quern_array kernels;       /* quern_kernel_info, of the run with the fewest rows; lives as long as the plan */
+  quern_array schedules;     /* since minor 1: quern_schedule_info; lives as long as the plan; empty: the plugin does not tell */
 } quern_plan_info;
 
 typedef struct quern_bound {

@@ -1,6 +1,9 @@
 // Models of quern.h: load, describe, where the layers lie.
 #include "boundary.hpp"
 #include "handles.hpp"
+
+#include "../plan_report.hpp"
+
 #include "quern/base/byte_sizes.hpp"
 #include "quern/base/terminal_text.hpp"
 #include "quern/graph/json_writer.hpp"
@@ -72,6 +75,12 @@ quern_dtype kv_dtype_of(std::uint32_t kv) {
   if (kv == QUERN_KV_DEFAULT || kv == QUERN_KV_F16) return QUERN_F16;
   if (kv == QUERN_KV_F32) return QUERN_F32;
   throw Error(QUERN_INVALID_ARGUMENT, concat("kv is ", kv, "; it takes QUERN_KV_DEFAULT, QUERN_KV_F16 or QUERN_KV_F32"));
+}
+
+/// Compiled anew: a loaded model keeps no plan.
+std::vector<runtime::DeviceReport> plan_of(const runtime::Model& model) {
+  require_driver_stack(model.devices());
+  return runtime::plan_report(*model.make_step_program());
 }
 
 class LoadTurn {
@@ -186,6 +195,24 @@ quern_status quern_model_placement_words(const quern_model* model, quern_text** 
                      " per token, because ", cut.reason, "\n");
     }
     *out = make_text(printable_page(text));
+  });
+}
+
+quern_status quern_model_plan_words(const quern_model* model, quern_text** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(model, "model");
+    *out = make_text(printable_page(runtime::words_of(plan_of(*model->model))));
+  });
+}
+
+quern_status quern_model_plan_json(const quern_model* model, quern_text** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(model, "model");
+    *out = make_text(runtime::json_of(plan_of(*model->model)));
   });
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace quern::cpu {
@@ -41,10 +42,16 @@ struct Neighbours {
   bool inner(std::uint32_t node, std::uint32_t first, std::uint32_t count) const noexcept;
 };
 
+/// What a fusion says of nodes that stand as its pattern wants them and that it does not take all the same.
+struct Refusal {
+  const char* reason = nullptr;  // in words, for the user; null: they do not stand so
+  std::uint32_t count = 0;       // nodes from the first on
+};
+
 struct Fusion {
   const char* name;  // "matmul_add.packed.avx512"; the last part is the family
-  /// How many nodes from `first` on are one step; 0: this is not the pattern.
-  std::uint32_t (*match)(const Neighbours& nodes, std::uint32_t first);
+  /// How many nodes from `first` on are one step; 0: this is not the pattern, or `refusal` says what is in the way.
+  std::uint32_t (*match)(const Neighbours& nodes, std::uint32_t first, Refusal& refusal);
   /// The calls of those nodes, in their order.
   void (*run)(std::span<const OpCall> calls, Context& context) noexcept;
   /// As Kernel::scratch. Null: none.
@@ -54,11 +61,16 @@ struct Fusion {
 /// All tables, most nodes first: the first row that matches is taken. Defined in fusion_table.cpp.
 std::span<const std::span<const Fusion>> fusion_tables() noexcept;
 
-/// The fusion whose pattern starts at node `first`, and how many nodes it takes; null and 0: none does.
+/// The fusion whose pattern starts at node `first`, and how many nodes it takes; null and 0: none does, and `refusal` is of the first one
+/// whose pattern stands there.
 struct Match {
   const Fusion* fusion = nullptr;
   std::uint32_t count = 0;
+  std::string_view rule = {};  // of the refusal: the fusion's name without its family
+  Refusal refusal = {};
 };
+/// Whether some fusion is for nodes of this op.
+bool any_fusion_takes(std::uint32_t op) noexcept;
 Match find_fusion(const Neighbours& nodes, std::uint32_t first);
 
 }  // namespace quern::cpu

@@ -72,12 +72,29 @@ bool Neighbours::inner(std::uint32_t node, std::uint32_t first, std::uint32_t co
 }
 
 Match find_fusion(const Neighbours& nodes, std::uint32_t first) {
+  Match none;
   for (const std::span<const Fusion> table : fusion_tables())
     for (const Fusion& fusion : table) {
-      const std::uint32_t count = fusion.match(nodes, first);
-      if (count > 1 && !has_predicate(nodes.graph, first, count) && outputs_lie_apart(nodes.graph, first, count)) return {&fusion, count};
+      Refusal refusal;
+      const std::uint32_t count = fusion.match(nodes, first, refusal);
+      if (count > 1) {
+        if (has_predicate(nodes.graph, first, count)) refusal = {"a node of them runs under a condition", count};
+        else if (!outputs_lie_apart(nodes.graph, first, count)) refusal = {"a node of them writes what another one reads or writes", count};
+        else return {&fusion, count};
+      }
+      if (refusal.reason == nullptr || none.refusal.reason != nullptr) continue;
+      none.refusal = refusal;
+      none.rule = fusion.name;
+      none.rule = none.rule.substr(0, none.rule.find('.'));
     }
-  return {};
+  return none;
+}
+
+bool any_fusion_takes(std::uint32_t op) noexcept {
+  for (const std::uint32_t of :
+       {QUERN_OP_MATMUL, QUERN_OP_MATMUL_ID, QUERN_OP_GLU, QUERN_OP_ADD, QUERN_OP_RMS_NORM, QUERN_OP_ROPE, QUERN_OP_KV_WRITE})
+    if (op == of) return true;
+  return false;
 }
 
 }  // namespace quern::cpu

@@ -6,14 +6,21 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-std::uint32_t match_matmul_add(const Neighbours& nodes, std::uint32_t first) {
-  if (!is_packed_matmul(nodes, first, isa) || matmul_stages_y(nodes.calls[first]) || !nodes.is(first + 1, QUERN_OP_ADD)) return 0;
+std::uint32_t match_matmul_add(const Neighbours& nodes, std::uint32_t first, Refusal& refusal) {
+  if (!nodes.is(first, QUERN_OP_MATMUL) || !nodes.is(first + 1, QUERN_OP_ADD)) return 0;
   const OpCall& add = nodes.calls[first + 1];
   const std::uint32_t product = nodes.output(first, 0);
   const bool left = nodes.input(first + 1, 0) == product, right = nodes.input(first + 1, 1) == product;
-  if (left == right || add.real(QUERN_KEY_ALPHA) != 1.0 || !nodes.inner(first, first, 2)) return 0;
+  if (!left && !right) return 0;
+  if (const char* reason = why_no_packed_matmul(nodes, first); reason != nullptr) return refuse(refusal, 2, reason);
+  if (!is_packed_matmul(nodes, first, isa)) return 0;  // another row's
+  if (matmul_stages_y(nodes.calls[first])) return refuse(refusal, 2, "its product has a bias, an addend or a factor");
+  if (left && right) return refuse(refusal, 2, "both operands of the sum are the product");
+  if (add.real(QUERN_KEY_ALPHA) != 1.0) return refuse(refusal, 2, "an operand of the sum has a factor");
+  if (!nodes.inner(first, first, 2)) return refuse(refusal, 2, "its product is read by another node too");
   for (const TensorView* view : {&add.input(0), &add.input(1), &add.output(0)})
-    if (!is_float_rows(*view) || !same_shape(*view, add.output(0))) return 0;
+    if (!is_float_rows(*view) || !same_shape(*view, add.output(0)))
+      return refuse(refusal, 2, "the sum is not of packed f32 rows of one shape");
   return 2;
 }
 

@@ -12,23 +12,34 @@ namespace {
 
 bool is_plain(const OpCall& matmul) noexcept { return !matmul_stages_y(matmul); }
 
-/// gate, up and glu stand at `from`.
+/// What keeps gate, up and glu at `from` from being one step of `isa`; null: nothing.
 template <Isa isa>
-bool is_gated(const Neighbours& nodes, std::uint32_t from) {
-  if (!is_packed_matmul(nodes, from, isa) || !is_packed_matmul(nodes, from + 1, isa)) return false;
-  if (!nodes.is(from + 2, QUERN_OP_GLU)) return false;
+const char* why_not_gated(const Neighbours& nodes, std::uint32_t from) {
   const OpCall &gate = nodes.calls[from], &up = nodes.calls[from + 1], &glu = nodes.calls[from + 2];
   const PackedLayout &gate_layout = *gate.input(1).layout, &up_layout = *up.input(1).layout;
-  return share_rows(nodes, from, from + 1) && is_plain(gate) && is_plain(up) && gate_layout.panel_rows == up_layout.panel_rows &&
-         nodes.kernels[from + 2]->isa == vector_isa(isa) && nodes.input(from + 2, 0) == nodes.output(from, 0) &&
-         nodes.input(from + 2, 1) == nodes.output(from + 1, 0) && is_float_rows(glu.output(0));
+  if (nodes.input(from, 0) != nodes.input(from + 1, 0)) return "gate and up read different values";
+  if (!share_rows(nodes, from, from + 1)) return "gate and up round what they read in different ways";
+  if (!is_plain(gate) || !is_plain(up)) return "gate or up has a bias, an addend or a factor";
+  if (gate_layout.panel_rows != up_layout.panel_rows) return "gate and up are packed in panels of different heights";
+  if (nodes.kernels[from + 2]->isa != vector_isa(isa)) return "its activation has another kernel";
+  if (nodes.input(from + 2, 0) != nodes.output(from, 0) || nodes.input(from + 2, 1) != nodes.output(from + 1, 0))
+    return "up is multiplied before gate";
+  if (!is_float_rows(glu.output(0))) return "its result is no matrix of packed f32 rows";
+  if (!nodes.inner(from, from, 3) || !nodes.inner(from + 1, from, 3)) return "gate or up is read by another node too";
+  return nullptr;
 }
 
 template <Isa isa>
-std::uint32_t match_matmul_glu(const Neighbours& nodes, std::uint32_t first) {
-  const std::uint32_t norm = leading_norm(nodes, first, isa), from = first + norm;
-  if (!is_gated<isa>(nodes, from)) return 0;
-  return nodes.inner(from, from, 3) && nodes.inner(from + 1, from, 3) ? norm + 3 : 0;
+std::uint32_t match_matmul_glu(const Neighbours& nodes, std::uint32_t first, Refusal& refusal) {
+  const std::uint32_t norm = leading_norm(nodes, first, isa), from = first + norm, glu = from + 2;
+  if (!nodes.is(from, QUERN_OP_MATMUL) || !nodes.is(from + 1, QUERN_OP_MATMUL) || !nodes.is(glu, QUERN_OP_GLU)) return 0;
+  for (const std::uint32_t product : {from, from + 1})
+    if (nodes.output(product, 0) != nodes.input(glu, 0) && nodes.output(product, 0) != nodes.input(glu, 1)) return 0;
+  for (const std::uint32_t product : {from, from + 1})
+    if (const char* reason = why_no_packed_matmul(nodes, product); reason != nullptr) return refuse(refusal, norm + 3, reason);
+  if (!is_packed_matmul(nodes, from, isa) || !is_packed_matmul(nodes, from + 1, isa)) return 0;  // another row's
+  if (const char* reason = why_not_gated<isa>(nodes, from); reason != nullptr) return refuse(refusal, norm + 3, reason);
+  return norm + 3;
 }
 
 template <Isa isa>

@@ -17,18 +17,24 @@ bool is_packed_product(const Neighbours& nodes, std::uint32_t node) {
 }
 
 template <Isa isa>
-std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
+std::uint32_t match(const Neighbours& nodes, std::uint32_t first, Refusal& refusal) {
   const std::uint32_t up = first + 1, glu = first + 2;
-  if (!is_packed_product<isa>(nodes, first) || !is_packed_product<isa>(nodes, up) || !nodes.is(glu, QUERN_OP_GLU)) return 0;
+  if (!nodes.is(first, QUERN_OP_MATMUL_ID) || !nodes.is(up, QUERN_OP_MATMUL_ID) || !nodes.is(glu, QUERN_OP_GLU)) return 0;
+  if (!nodes.kernels[first]->packed || !nodes.kernels[up]->packed) return refuse(refusal, 3, "its weights are not packed");
+  if (!is_packed_product<isa>(nodes, first) || !is_packed_product<isa>(nodes, up)) return 0;  // another row's
   const TensorView &gate_weights = nodes.calls[first].input(1), &up_weights = nodes.calls[up].input(1);
   const PackedLayout &gate_layout = *gate_weights.layout, &up_layout = *up_weights.layout;
   const bool alike = nodes.input(first, 0) == nodes.input(up, 0) && nodes.input(first, 2) == nodes.input(up, 2) &&
                      gate_weights.dims[0] == up_weights.dims[0] && gate_layout.activations == up_layout.activations &&
                      gate_layout.panel_rows == up_layout.panel_rows;
   const bool floats = nodes.calls[first].output(0).dtype == QUERN_F32 && nodes.calls[up].output(0).dtype == QUERN_F32;
-  if (!alike || !floats || nodes.kernels[glu]->isa != vector_isa(isa)) return 0;
-  if (nodes.input(glu, 0) != nodes.output(first, 0) || nodes.input(glu, 1) != nodes.output(up, 0)) return 0;
-  return nodes.inner(first, first, 3) && nodes.inner(up, first, 3) ? 3 : 0;
+  if (nodes.input(glu, 0) != nodes.output(first, 0) || nodes.input(glu, 1) != nodes.output(up, 0))
+    return refuse(refusal, 3, "its activation does not multiply up by gate");
+  if (!alike) return refuse(refusal, 3, "gate and up have other operands, experts, sizes or layouts");
+  if (!floats) return refuse(refusal, 3, "gate or up is not f32");
+  if (nodes.kernels[glu]->isa != vector_isa(isa)) return refuse(refusal, 3, "its activation has another kernel");
+  if (!nodes.inner(first, first, 3) || !nodes.inner(up, first, 3)) return refuse(refusal, 3, "gate or up is read by another node too");
+  return 3;
 }
 
 template <Isa isa>

@@ -9,11 +9,20 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-std::uint32_t match_norm_matmul(const Neighbours& nodes, std::uint32_t first) {
+std::uint32_t match_norm_matmul(const Neighbours& nodes, std::uint32_t first, Refusal& refusal) {
+  const bool normed = nodes.is(first, QUERN_OP_RMS_NORM);
+  const std::uint32_t product = normed ? first + 1 : first;
+  if (!nodes.is(product, QUERN_OP_MATMUL) || (normed && nodes.input(product, 0) != nodes.output(first, 0))) return 0;
+  if (!normed && !(nodes.is(first + 1, QUERN_OP_MATMUL) && nodes.input(first, 0) == nodes.input(first + 1, 0))) return 0;
+  if (const char* reason = why_no_packed_matmul(nodes, product); reason != nullptr) return refuse(refusal, 2, reason);
+  if (!is_packed_matmul(nodes, product, isa)) return 0;  // another row's
+  if (normed && leading_norm(nodes, first, isa) == 0)
+    return refuse(refusal, 1, "the norm is not of packed f32 rows, or has another kernel");
   const std::uint32_t norm = leading_norm(nodes, first, isa), from = first + norm;
   std::uint32_t count = 0;
   while (count < PackedRegion::most_matmuls && is_packed_matmul(nodes, from + count, isa) && share_rows(nodes, from, from + count)) ++count;
-  return count == 0 || norm + count < 2 ? 0 : norm + count;
+  if (count == 0 || norm + count < 2) return refuse(refusal, 2, "the products of one value round it in different ways");
+  return norm + count;
 }
 
 bool any_staged(std::span<const OpCall> matmuls) noexcept { return std::ranges::any_of(matmuls, matmul_stages_y); }

@@ -17,6 +17,20 @@ inline bool is_float_rows(const TensorView& x) noexcept {
 /// Whose vector kernels stand beside packed kernels of `isa`: tiles multiply, and do nothing else.
 constexpr Isa vector_isa(Isa isa) noexcept { return isa == Isa::amx ? Isa::avx512 : isa; }
 
+/// Refuses `count` nodes from the first on.
+inline std::uint32_t refuse(Refusal& refusal, std::uint32_t count, const char* reason) noexcept {
+  refusal = {reason, count};
+  return 0;
+}
+
+/// What keeps a matmul from being one of packed weights, of whatever ISA, that reads and writes matrices of f32; null: nothing.
+inline const char* why_no_packed_matmul(const Neighbours& nodes, std::uint32_t node) noexcept {
+  if (!nodes.kernels[node]->packed) return "its weights are not packed";
+  if (!is_float_rows(nodes.calls[node].input(0)) || !is_float_rows(nodes.calls[node].output(0)))
+    return "its operand or its result is no matrix of packed f32 rows";
+  return nullptr;
+}
+
 /// A matmul of packed weights of `isa` that reads and writes matrices of f32.
 inline bool is_packed_matmul(const Neighbours& nodes, std::uint32_t node, Isa isa) noexcept {
   if (!nodes.is(node, QUERN_OP_MATMUL) || !nodes.kernels[node]->packed || nodes.kernels[node]->isa != isa) return false;

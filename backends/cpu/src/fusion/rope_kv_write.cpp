@@ -36,25 +36,42 @@ Reads reads_of(const Neighbours& nodes, std::uint32_t first, std::uint32_t node)
 
 /// One or more ropes, then one or more kv_writes, all of the same tokens.
 template <Isa isa>
-std::uint32_t match_rope_kv_write(const Neighbours& nodes, std::uint32_t first) {
+std::uint32_t match_rope_kv_write(const Neighbours& nodes, std::uint32_t first, Refusal& refusal) {
   if (!nodes.is(first, QUERN_OP_ROPE)) return 0;
   std::uint32_t count = 0, writes = 0, kept = 0;
+  const char* ended = nullptr;  // why, at a node that is a rotation or a write
   for (; count < most_nodes && first + count < nodes.graph.nodes.size(); ++count) {
     const std::uint32_t node = first + count;
     const bool rope = nodes.is(node, QUERN_OP_ROPE) && writes == 0;
-    if (!rope && !(nodes.is(node, QUERN_OP_KV_WRITE) && nodes.kernels[node]->isa == isa)) break;
+    if (!rope && !nodes.is(node, QUERN_OP_KV_WRITE)) break;
+    if (!rope && nodes.kernels[node]->isa != isa) {  // another row's
+      ended = nullptr;
+      break;
+    }
     const Value &x = nodes.graph.values[nodes.input(node, 0)], &rows = nodes.graph.values[nodes.input(first, 0)];
+    ended = "rotations and writes are of different numbers of rows";
     if (x.symbols[0] != rows.symbols[0] || x.view.dims[0] != rows.view.dims[0]) break;
     const Reads reads = reads_of(nodes, first, node);
+    ended = "a node of them reads a part of what another one writes";
     if (reads.any && (rope || !reads.same)) break;  // a token's row would not be all that it needs
+    ended = "no write of the cache follows the rotations";
     if (!rope) ++writes;
+  }
+  if (writes == 0) {
+    refusal = {ended, std::max(count, 1u)};
+    return 0;
   }
   for (std::uint32_t node = first; node < first + count; ++node) {
     if (!nodes.is(node, QUERN_OP_ROPE) || !nodes.inner(node, first, count)) continue;
     const std::int64_t floats = row_floats_of(nodes.calls[node].output(0));
-    if (++kept > 1 || floats == 0 || floats > most_floats) return 0;
+    if (++kept > 1 || floats == 0 || floats > most_floats) {
+      refusal = {kept > 1 ? "the results of two rotations are read by writes alone"
+                          : "rotated heads are strided, not f32, or too wide for the stack",
+                 count};
+      return 0;
+    }
   }
-  return writes == 0 ? 0 : count;
+  return count;
 }
 
 template <Isa isa>

@@ -17,7 +17,8 @@
 //       pack(layout, Memory& from, offset, Memory& to, offset)
 //     retire(Memory&)                              before memory is given back: waits for what uses it; throws, and it stays
 //     view_alignment                               of views that are bound by themselves; else 1
-//   Plan(Device&, const quern_graph*, const quern_compile_options&, refused): graph, infos, numerics_key, determinism, launches
+//   Plan(Device&, const quern_graph*, const quern_compile_options&, refused): graph, infos, numerics_key, determinism, launches;
+//     it may have told (told_schedules.hpp): plan_info then has its schedules
 //   Instance(const Plan&, Device&): bounds(), scratch_bytes(), private_bytes(), ready(), prepare(BoundPlaces), cancel(), counters(), and how a
 //     run goes: run_list.hpp
 //

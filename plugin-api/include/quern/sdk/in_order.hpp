@@ -13,6 +13,7 @@
 
 #include "quern/sdk/bindings.hpp"
 #include "quern/sdk/scratch.hpp"
+#include "quern/sdk/told_schedules.hpp"
 
 #include <atomic>
 
@@ -73,17 +74,18 @@ struct InOrderPlan {
     graph.require_runnable(refused);
     layout = lay_out_scratch(graph, steps);
     launches = static_cast<std::uint32_t>(graph.nodes.size());
+    told.schedule();
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      quern_kernel_info info = made<quern_kernel_info>();
-      info.name = text_of(graph.nodes[n].offer->kernel);
-      info.node = n;
-      info.node_count = 1;
-      infos.push_back(info);
+      told.kernel(graph.nodes[n].offer->kernel, "", {n}, n);
+      told.alone({n, "", "this plugin has a kernel for each node and no rule that joins them"});
     }
+    told.serves(0);
+    infos = told.kernels(0);
   }
 
   ResolvedGraph graph;
   ScratchLayout layout;
+  ToldSchedules told;
   std::vector<quern_kernel_info> infos;
   std::size_t most_operands = 0;
   std::uint64_t numerics_key = Device::numerics_key;

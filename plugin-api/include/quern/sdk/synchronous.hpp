@@ -43,6 +43,11 @@ struct HasRetire : std::false_type {};
 template <class Device, class Memory>
 struct HasRetire<Device, Memory, std::void_t<decltype(std::declval<Device&>().retire(std::declval<Memory&>()))>> : std::true_type {};
 
+template <class Plan, class = void>
+struct HasTold : std::false_type {};
+template <class Plan>
+struct HasTold<Plan, std::void_t<decltype(std::declval<const Plan&>().told.list())>> : std::true_type {};
+
 template <class Device, class = void>
 struct ViewAlignment {
   static constexpr std::uint64_t value = 1;
@@ -458,6 +463,7 @@ class Synchronous {
       info.launches = p.launches;
       info.numerics_key = p.numerics_key;
       info.kernels = {p.infos.data(), p.infos.size(), sizeof(quern_kernel_info)};
+      if constexpr (detail::HasTold<typename Backend::Plan>::value) info.schedules = p.told.list();
       write(out, info);
     });
   }
