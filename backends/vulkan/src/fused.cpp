@@ -537,12 +537,12 @@ class Fuser {
     if (!sdk::is_float(tensor(node.inputs[1]).dtype) || !sdk::is_float(tensor(node.inputs[2]).dtype)) return "its cache is not of floats";
     if (tensor(node.inputs[0]).rank != 3 || (tensor(node.inputs[0]).ranged & ~1u) != 0) return "its queries are no heads of ranged rows";
     r = {rope_of(node.inputs[0]), none, writer_of(node.inputs[1], n), writer_of(node.inputs[2], n)};
-    if (r.rope_q == none) return "its queries come from no plain rotation of packed f32";
+    if (r.rope_q == none) return "its queries come from no plain rotation of f32 without strided views";
     if (r.write_k == none || r.write_v == none || r.write_k == r.write_v)
       return "its caches are not written by one node each, under its table of pages, slots and positions";
     const std::uint32_t keys = graph_.nodes[r.write_k].inputs[0], values = graph_.nodes[r.write_v].inputs[0];
     r.rope_k = rope_of(keys);
-    if (r.rope_k == none) return "its keys come from no plain rotation of packed f32";
+    if (r.rope_k == none) return "its keys come from no plain rotation of f32 without strided views";
     if (!is_f32(values)) return "its values are not f32, a part of a value or a strided view";
     if (!graph_.internal(root(keys)) || users_[root(keys)].size() != 1) return "rotated keys are read by another node too";
     const sdk::ResolvedNode &rope_q = graph_.nodes[r.rope_q], &rope_k = graph_.nodes[r.rope_k];

@@ -1,0 +1,210 @@
+// What plan_info tells of layers of each kind, on the device that QUERN_TEST_DEVICE names: its plugin compiles, and nothing runs.
+//
+// Each test has the same layers for each device; CMakeLists.txt lists the devices. Usual widths, with weights in the layouts that the plugin wants.
+#include "device_run/flat_graph.hpp"
+#include "device_run/script.hpp"
+#include "graphs/layers/layer_step.hpp"
+#include "worker/loader_settings.hpp"
+
+#include "quern/loader/loader.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace quern::conformance;
+
+namespace {
+
+constexpr std::int64_t most_rows = 512;
+
+template <class T>
+std::vector<T> list_of(const quern_array& list) {
+  std::vector<T> result;
+  for (std::uint64_t i = 0; i < list.count; ++i)
+    result.push_back(*reinterpret_cast<const T*>(static_cast<const std::byte*>(list.data) + i * list.stride));
+  return result;
+}
+std::string text(const quern_string& s) { return {s.data, s.size}; }
+
+struct AloneNode {
+  std::uint32_t node;
+  bool complete;
+  std::string rule, reason;
+};
+struct Told {
+  std::uint32_t symbol;
+  std::int64_t least, most;
+  std::vector<std::size_t> kernels_of_node;  // one a node: how many kernels compute it
+  std::vector<AloneNode> alone;
+
+  const AloneNode* find(std::uint32_t node) const {
+    const auto found = std::ranges::find(alone, node, &AloneNode::node);
+    return found == alone.end() ? nullptr : &*found;
+  }
+};
+
+class ToldSchedules : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const char* label = std::getenv("QUERN_TEST_DEVICE");
+    ASSERT_NE(label, nullptr) << "QUERN_TEST_DEVICE names the device";
+    Selection selection;
+    selection.device = label;
+    found_ = std::make_unique<quern::loader::Loader>(loader_settings(selection));
+    for (const quern::loader::Candidate& candidate : found_->require())
+      if (candidate.label == label) device_ = found_->open(candidate);
+    ASSERT_NE(device_, nullptr) << "there is no device " << label;
+  }
+  static void TearDownTestSuite() {
+    device_.reset();
+    found_.reset();
+  }
+  static bool is(const char* backend) { return device_->label().starts_with(backend); }
+
+  static const LayerFamily& family(const std::string& name) {
+    for (const LayerFamily* const family : layer_families())
+      if (family->name == name) return *family;
+    throw std::invalid_argument(name);
+  }
+
+  /// A graph of two layers; `change` may edit its values and nodes before it is compiled.
+  template <class Change>
+  static std::vector<Told> compiled(const LayerFamily& of, const Change& change) {
+    const Batch batch{"rows", most_rows, 8, 16};
+    LayerStep step(of.usual, QUERN_Q4_K, batch, {most_rows}, QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
+    add_layers(step, of, 2);
+    const Case c = step.graph.finish(Profile::full, level_inference);
+    FlatGraph flat(*c.graph, Numerics::fast, {}, QUERN_DETERMINISM_REPEATABLE);
+    const quern_plugin_api& api = device_->api();
+    if (api.weights_plan != nullptr) {
+      const quern_graph* graph = flat.graph();
+      const quern_array graphs{&graph, 1, sizeof graph};
+      quern_array items{};
+      EXPECT_EQ(api.weights_plan(device_->handle(), &graphs, 0, &items, nullptr), QUERN_OK);
+      std::vector<std::pair<int, std::string>> layouts;
+      for (const quern_weight_item& item : list_of<quern_weight_item>(items))
+        if (item.sources.count == 1)
+          layouts.emplace_back(flat.value_of(static_cast<const quern_weight_source*>(item.sources.data)->value), text(item.layout_key));
+      if (items.count != 0) api.weights_release(device_->handle(), &items, nullptr);
+      for (const auto& [value, layout] : layouts) flat.set_layout(value, layout);
+    }
+    quern_graph graph = *flat.graph();
+    std::vector<quern_value> values = list_of<quern_value>(graph.values);
+    std::vector<quern_node> nodes = list_of<quern_node>(graph.nodes);
+    change(values, nodes);
+    graph.values = {values.data(), values.size(), sizeof(quern_value)};
+    graph.nodes = {nodes.data(), nodes.size(), sizeof(quern_node)};
+    return told_of(graph);
+  }
+  static std::vector<Told> compiled(const LayerFamily& of) {
+    return compiled(of, [](auto&, auto&) {});
+  }
+
+ private:
+  static std::vector<Told> told_of(const quern_graph& graph) {
+    const quern_plugin_api& api = device_->api();
+    quern_compile_options options{};
+    options.header = {sizeof options, QUERN_TYPE_COMPILE_OPTIONS, nullptr};
+    options.effort = options.fusion = 1;
+    quern_plan* plan = nullptr;
+    std::vector<Told> result;
+    char words[1024] = {};
+    quern_error error{};
+    error.header = {sizeof error, QUERN_TYPE_ERROR, nullptr};
+    error.text = words;
+    error.text_capacity = sizeof words - 1;
+    EXPECT_EQ(api.compile(device_->handle(), &graph, &options, &plan, &error), QUERN_OK) << words;
+    if (plan == nullptr) return result;
+    quern_plan_info info{};
+    info.header = {sizeof info, QUERN_TYPE_PLAN_INFO, nullptr};
+    EXPECT_EQ(api.plan_info(plan, &info, nullptr), QUERN_OK);
+    for (const quern_schedule_info& schedule : list_of<quern_schedule_info>(info.schedules)) {
+      Told told{schedule.symbol, schedule.least, schedule.most, std::vector<std::size_t>(graph.nodes.count), {}};
+      for (const quern_kernel_info& kernel : list_of<quern_kernel_info>(schedule.kernels))
+        for (const std::uint32_t node : list_of<std::uint32_t>(kernel.nodes)) ++told.kernels_of_node.at(node);
+      for (const quern_alone_info& alone : list_of<quern_alone_info>(schedule.alone))
+        told.alone.push_back({alone.node, (alone.flags & QUERN_ALONE_COMPLETE) != 0, text(alone.rule), text(alone.reason)});
+      result.push_back(std::move(told));
+    }
+    api.plan_destroy(plan, nullptr);
+    return result;
+  }
+
+  inline static std::unique_ptr<quern::loader::Loader> found_;
+  inline static std::shared_ptr<quern::loader::Device> device_;
+};
+
+TEST_F(ToldSchedules, EachNodeOfALayerOfAnyKindIsInOneKernel) {
+  for (const LayerFamily* const family : layer_families()) {
+    const std::vector<Told> schedules = compiled(*family);
+    EXPECT_FALSE(schedules.empty()) << family->name;
+    for (const Told& told : schedules)
+      for (std::size_t n = 0; n < told.kernels_of_node.size(); ++n)
+        EXPECT_EQ(told.kernels_of_node[n], 1u) << family->name << ", from " << told.least << " rows on, node " << n;
+  }
+}
+
+TEST_F(ToldSchedules, EveryReasonIsThatOfARuleOrThereIsNoRule) {
+  for (const LayerFamily* const family : layer_families())
+    for (const Told& told : compiled(*family))
+      for (const AloneNode& alone : told.alone) {
+        EXPECT_FALSE(alone.reason.empty()) << family->name << ", node " << alone.node;
+        EXPECT_TRUE(!alone.rule.empty() || alone.complete || alone.reason.find("no rule") != std::string::npos)
+            << family->name << ", node " << alone.node << ": " << alone.reason;
+      }
+}
+
+/// Rotations of queries and keys write heads that lie twice as far apart as they need to: strided values.
+void stride_rotations(std::vector<quern_value>& values, std::vector<quern_node>& nodes) {
+  for (const quern_node& node : nodes) {
+    if (node.op != QUERN_OP_ROPE) continue;
+    quern_value& y = values.at(*static_cast<const std::uint32_t*>(node.outputs.data));
+    y.uses |= QUERN_VALUE_USES_STRIDES;
+    y.strides[2] = 4;
+    y.strides[1] = 2 * 4 * y.dims[2];
+    y.strides[0] = y.strides[1] * y.dims[1];
+  }
+}
+
+TEST_F(ToldSchedules, OfALayerWithNormsOfQueriesAndKeysNoNodeFallsOff) {
+  const std::vector<Told> schedules = compiled(family("qwen3"));
+  ASSERT_FALSE(schedules.empty());
+  for (const AloneNode& alone : schedules.front().alone)
+    EXPECT_TRUE(alone.rule.empty()) << "node " << alone.node << ", rule '" << alone.rule << "': " << alone.reason;
+}
+
+TEST_F(ToldSchedules, AStridedViewLetsItsNodesFallOffAndSaysWhy) {
+  std::vector<std::uint32_t> rotations, products;
+  const auto change = [&](std::vector<quern_value>& values, std::vector<quern_node>& nodes) {
+    stride_rotations(values, nodes);
+    for (std::uint32_t n = 0; n < nodes.size(); ++n) {
+      if (nodes[n].op == QUERN_OP_ROPE) rotations.push_back(n);
+      if (nodes[n].op == QUERN_OP_MATMUL) products.push_back(n);
+    }
+  };
+  const std::vector<Told> schedules = compiled(family("qwen3"), change);
+  ASSERT_FALSE(schedules.empty());
+  const Told& one_row = schedules.front();
+  ASSERT_FALSE(rotations.empty());
+  std::size_t fell_off = 0;  // the CPU's writes of values may still stand with the rotation of keys
+  for (const std::uint32_t n : rotations) {
+    const AloneNode* alone = one_row.find(n);
+    if (alone == nullptr) continue;
+    ++fell_off;
+    EXPECT_FALSE(alone->complete);
+    EXPECT_FALSE(alone->rule.empty());
+    EXPECT_NE(alone->reason.find("strided"), std::string::npos) << alone->reason;
+  }
+  EXPECT_GE(fell_off, rotations.size() / 2);
+  for (const std::uint32_t n : products) {  // the others keep their rules
+    const AloneNode* alone = one_row.find(n);
+    EXPECT_TRUE(alone == nullptr || alone->complete) << "product " << n << ": " << (alone == nullptr ? "" : alone->reason);
+  }
+}
+
+}  // namespace
