@@ -127,7 +127,8 @@ void write_user(JsonWriter& json) {
 
 }  // namespace
 
-std::string fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts, const Settings& settings) {
+std::string fingerprint(const HelperRequest& request, const std::string& helper, const Inspection& found, const HostFacts& facts,
+                        const Settings& settings) {
   const std::string boot = head(settings.proc_root + "/sys/kernel/random/boot_id");
   if (boot.empty()) return {};
   std::vector<std::string> drivers{head(settings.proc_root + "/driver/nvidia/version")};
@@ -142,6 +143,7 @@ std::string fingerprint(const HelperRequest& request, const Inspection& found, c
   json.begin_object();
   json.member("version", version);
   json.member("plugin", stamp(request.path));
+  json.member("helper", stamp(helper));  // which judges by the headers that it was built from
   json.member("build", found.build_id);
   json.member("host", host);
   json.member("request", write_request(request));

@@ -9,8 +9,9 @@
 
 namespace quern::loader {
 
-/// Plugin file and build, loader, request, driver versions, boot, processor, visibility variables, device nodes, cards,
+/// Plugin file and build, loader and its helper (its path), request, driver versions, boot, processor, visibility variables, device nodes, cards,
 /// installed libraries and user, as a text in UTF-8. Empty if the boot cannot be told: then nothing is cached.
-std::string fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts, const Settings& settings);
+std::string fingerprint(const HelperRequest& request, const std::string& helper, const Inspection& found, const HostFacts& facts,
+                        const Settings& settings);
 
 }  // namespace quern::loader

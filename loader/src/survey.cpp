@@ -50,7 +50,8 @@ class Prober {
   void keep(const Surveyed& plugin) const {
     std::string fault;  // without a place to keep it the next program asks again
     const HelperRequest asked = request(plugin, false);
-    if (cache_.is_on()) cache_.keep(slot(plugin, false), fingerprint(asked, plugin.found, facts_, settings_), plugin.examination, fault);
+    if (cache_.is_on())
+      cache_.keep(slot(plugin, false), fingerprint(asked, helper_, plugin.found, facts_, settings_), plugin.examination, fault);
   }
 
   void probe(Surveyed& plugin, bool with_bandwidth, CacheFault& fault) const {
@@ -82,7 +83,7 @@ class Prober {
   void outside(Surveyed& plugin, bool with_bandwidth, CacheFault& fault) const {
     const HelperRequest asked = request(plugin, with_bandwidth);
     const std::string place = slot(plugin, with_bandwidth);
-    const std::string key = cache_.is_on() ? fingerprint(asked, plugin.found, facts_, settings_) : std::string();
+    const std::string key = cache_.is_on() ? fingerprint(asked, helper_, plugin.found, facts_, settings_) : std::string();
     plugin.from_cache = false;
     if (believes_kept_) {
       if (auto kept = cache_.find(place, key, doubtful_, fault.text)) {

@@ -112,6 +112,23 @@ TEST_F(CacheTest, AnotherKernelFamilyAsksAgain) {
   EXPECT_FALSE(entry_of(Loader(s).report(), "good").from_cache);
 }
 
+TEST_F(CacheTest, AnotherHelperAsksAgain) {
+  const std::string helper = machine.root / "quern-probe";  // its package is upgraded after the plugin's
+  const auto install = [&] {
+    fs::copy_file(QUERN_PROBE_PROGRAM, helper + ".new");
+    fs::rename(helper + ".new", helper);
+  };
+  Settings s = machine.settings();
+  s.probe_program = helper;
+  const auto kept = [&] { return entry_of(Loader(s).report(), "good").from_cache; };
+  install();
+  EXPECT_FALSE(kept());
+  EXPECT_TRUE(kept());
+  install();
+  EXPECT_FALSE(kept());
+  EXPECT_TRUE(kept());
+}
+
 TEST_F(CacheTest, DamageIsReportedAndProbedAnew) {
   was_kept();
   const std::string whole = read_whole(file());
