@@ -163,6 +163,10 @@ class Model(_abi.Handle):
         """Where the layers lie and why."""
         return cast(Dict[str, Any], json.loads(_abi.text("quern_model_placement_json", self.handle)))
 
+    def plan(self) -> Dict[str, Any]:
+        """What a step does: schedules with their rows, kernels a layer, and what stands alone and why. It is compiled anew."""
+        return cast(Dict[str, Any], json.loads(_abi.text("quern_model_plan_json", self.handle)))
+
     def session(self, *, context: int = 0, sequences: int = 1) -> Session:
         """Sequences with a key/value cache of their own."""
         return Session(self, context=context, sequences=sequences)

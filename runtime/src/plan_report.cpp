@@ -18,7 +18,8 @@ std::optional<std::uint32_t> layer_of(const std::string& node) {
   if (!node.starts_with("blk.")) return std::nullopt;
   std::uint32_t layer = 0;
   std::size_t at = 4;
-  for (; at < node.size() && node[at] >= '0' && node[at] <= '9' && at < 13; ++at) layer = layer * 10 + static_cast<std::uint32_t>(node[at] - '0');
+  for (; at < node.size() && node[at] >= '0' && node[at] <= '9' && at < 13; ++at)
+    layer = layer * 10 + static_cast<std::uint32_t>(node[at] - '0');
   return at > 4 ? std::optional(layer) : std::nullopt;
 }
 
@@ -60,8 +61,8 @@ bool serves(const ScheduleUse& schedule, std::uint32_t rows, std::int64_t count)
 }
 
 /// One schedule of each part that a device has, for the same rows, together.
-ScheduleReport together(const std::vector<std::pair<const graph::Graph*, const ScheduleUse*>>& parts, std::uint32_t rows, std::int64_t least,
-                        std::int64_t most) {
+ScheduleReport together(const std::vector<std::pair<const graph::Graph*, const ScheduleUse*>>& parts, std::uint32_t rows,
+                        std::int64_t least, std::int64_t most) {
   ScheduleReport report;
   report.rows = rows;
   report.least = least;
@@ -179,7 +180,7 @@ std::string words_of(const std::vector<DeviceReport>& report) {
   std::string text;
   for (const DeviceReport& device : report) {
     if (!device.told) {
-      text += concat(device.device, ": ", counted_nodes(device.nodes), "; the plugin says nothing of its schedules\n");
+      text += concat(device.device, ": ", counted_nodes(device.nodes), "; its plugin gives no list of schedules\n");
       continue;
     }
     text += concat(device.device, ": ", counted_nodes(device.nodes), "\n");
@@ -201,8 +202,8 @@ std::string words_of(const std::vector<DeviceReport>& report) {
     if (worst == nullptr) continue;
     const auto first = std::ranges::find_if(worst->alone, [](const AloneGroup& group) { return !group.complete; });
     text += concat(device.device, ": nodes that stand alone read ", percent(worst->alone_share), " of the bytes of a step of ",
-                   rows_words(*worst), ". That is more than a tenth, and most likely as much of its time; single nodes were not measured. ",
-                   "Most of it is: ", group_words(*first), "\n");
+                   rows_words(*worst), ". Most likely they take as much of its time, which was not measured node by node. ",
+                   "What the reasons name keeps them from being fused; most of it is ", group_words(*first), "\n");
   }
   return text;
 }

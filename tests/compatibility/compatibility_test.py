@@ -121,6 +121,17 @@ class StoredPlugins(Case):
                 self.assertTrue(found[backend]["usable"], found[backend])
                 self.assertEqual(found[backend]["abi_minor"], facts(release)["abi_minor"])
 
+    def test_say_nothing_of_schedules_and_are_explained_as_such(self):
+        """quern_plan_info.schedules came with minor 1."""
+        for release in RELEASES:
+            if facts(release)["abi_minor"] >= 1:
+                continue
+            said = json.loads(self.run_program(self.program, "run", MODELS[0], "The capital of", "--raw", "--max-tokens", 1, "--json", "--explain",
+                                               "--backend", "cpu", "--backend-path", self.plugins[release.name], **self.settings))
+            (device,) = said["plan"]["devices"]
+            self.assertEqual((device["told"], device["schedules"]), (False, []))
+            self.assertGreater(device["nodes"], 0)
+
     def test_compute_what_the_plugin_of_this_tree_does(self):
         for release in RELEASES:
             self.assert_same_answers((self.program, self.plugins[release.name], self.settings), (BUILD / "bin/quern", PLUGINS, {}))

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import struct
 import subprocess
 
@@ -203,6 +204,41 @@ class Run(Case):
         result = self.quern("run", MICRO, "hello", "--trace", self.folder / "nowhere" / "trace.json", *self.greedy)
         self.assertEqual((result.code, result.out), (4, b""))
         self.assertIn("the trace cannot be written", result.err)
+
+    def test_explain_names_kernels_and_rows_and_what_fell_off(self):
+        said = self.quern("run", MICRO, "hello", "--explain", *self.greedy, "-q")
+        self.assertEqual(said.code, 0, said.err)
+        self.assertEqual(said.out, self.quern("run", MICRO, "hello", *self.greedy, "-q").out)  # it goes to standard error
+        self.assertRegex(said.err, r"cpu:0: \d+ nodes\n  any number of rows: \d+ kernels, [\d.]+ a layer; no node fell off")
+        self.assertNotIn("stand alone", said.err)
+        plan = self.quern_json("run", MICRO, "hello", "--explain", *self.greedy)["plan"]
+        self.assertNotIn("plan", self.quern_json("run", MICRO, "hello", *self.greedy))
+        (device,) = plan["devices"]
+        self.assertEqual((device["device"], device["told"], device["alone_share"]), ("cpu:0", True, 0))
+        (schedule,) = device["schedules"]
+        self.assertEqual((schedule["rows"], schedule["least"], schedule["most"]), ("any", 0, 0))
+        self.assertGreaterEqual(schedule["kernels"], 2 * schedule["kernels_a_layer"])  # of two layers, and what is around them
+        self.assertTrue(all(group["complete"] for group in schedule["alone"]), schedule["alone"])
+
+    def test_explain_says_in_a_sentence_that_much_of_a_step_stands_alone(self):
+        """Exact numerics pack no weights, and rules of the CPU take packed ones."""
+        said = self.quern("run", MICRO, "hello", "--explain", "--activations", "f32", *self.greedy, "-q")
+        self.assertEqual(said.code, 0, said.err)
+        self.assertRegex(said.err, r"x matmul.*: rule '\w+': its weights are not packed\n")
+        share = float(re.search(r"cpu:0: nodes that stand alone read ([\d.]+) % of the bytes of a step", said.err).group(1))
+        self.assertGreater(share, 10)
+        (device,) = self.quern_json("run", MICRO, "hello", "--explain", "--activations", "f32", *self.greedy)["plan"]["devices"]
+        groups = [group for schedule in device["schedules"] for group in schedule["alone"] if not group["complete"]]
+        self.assertIn("its weights are not packed", {group["reason"] for group in groups})
+        self.assertAlmostEqual(device["alone_share"], sum(group["share"] for group in groups), places=9)
+        self.assertAlmostEqual(100 * device["alone_share"], share, delta=0.06)  # rounded to a tenth
+
+    def test_bench_explains_too(self):
+        bench = ("bench", MICRO, "-p", "4", "-n", "2", "-r", "1", "--explain")
+        self.assertIn("no node fell off", self.quern(*bench, "-q").err)
+        code, out = (result := self.quern(*bench, "--json")).code, result.out
+        self.assertIn(code, (0, 70))  # a machine that others use measures badly
+        self.assertTrue(json.loads(out)["plan"]["devices"][0]["told"])
 
     def test_logprobs_are_in_the_json(self):
         answer = self.quern_json("run", MICRO, "hello", "--logprobs", "3", *self.greedy)

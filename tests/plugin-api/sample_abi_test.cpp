@@ -1,6 +1,8 @@
 // The sample plugin keeps the contract: every function with null, wrong sizes, unknown bits, wrong owners, no memory.
 #include "sample_fixture.hpp"
 
+#include "quern/sdk/structs.hpp"
+
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -25,7 +27,7 @@ GraphBuilder small_graph() {
 
 TEST_F(SampleAbi, SaysWhatItIsAndLeavesTheRestNull) {
   EXPECT_THAT(sample_path(), testing::EndsWith("libbackend_" + std::string(api.id.data, api.id.size) + ".so"));
-  EXPECT_EQ(api.abi_minor, QUERN_ABI_MINOR);
+  EXPECT_EQ(api.abi_minor, std::min(QUERN_ABI_MINOR, sample_minor())) << "it serves with the smaller minor";
   EXPECT_EQ(api.opset_version, QUERN_OPSET_VERSION);
   quern_device_info info = zeroed<quern_device_info>(QUERN_TYPE_DEVICE_INFO);
   ASSERT_EQ(api.device_info(plugin, 0, &info, error), QUERN_OK);
@@ -128,11 +130,12 @@ TEST_F(SampleAbi, EveryFunctionRefusesNullHandles) {
 /// Calls with each size and expects a refusal below the least and success from there on.
 template <class T>
 void try_sizes(T& s, const std::function<quern_status()>& call, const char* name) {
-  for (const std::uint32_t size : {0u, 1u, static_cast<std::uint32_t>(sizeof(quern_header)), static_cast<std::uint32_t>(sizeof(T) - 1)}) {
+  for (const std::uint32_t size : {0u, 1u, static_cast<std::uint32_t>(sizeof(quern_header)), quern::sdk::StructTraits<T>::min_size - 1}) {
     s.header.struct_size = size;
     EXPECT_EQ(call(), QUERN_INVALID_ARGUMENT) << name << " with size " << size;
   }
-  for (const std::uint32_t size : {static_cast<std::uint32_t>(sizeof(T)), static_cast<std::uint32_t>(sizeof(T) + 8)}) {
+  for (const std::uint32_t size :
+       {quern::sdk::StructTraits<T>::min_size, static_cast<std::uint32_t>(sizeof(T)), static_cast<std::uint32_t>(sizeof(T) + 8)}) {
     s.header.struct_size = size;
     EXPECT_EQ(call(), QUERN_OK) << name << " with size " << size;
   }

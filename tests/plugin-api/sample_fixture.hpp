@@ -23,10 +23,20 @@ inline quern_plugin_query_fn sample_query() {
   return reinterpret_cast<quern_plugin_query_fn>(dlsym(library, QUERN_PLUGIN_QUERY_NAME));
 }
 
+/// Of the plugin's own headers: what it answers a host of a far later minor.
+inline std::uint32_t sample_minor() {
+  quern_query query = zeroed<quern_query>(QUERN_TYPE_QUERY);
+  query.abi_minor = 999;
+  quern_plugin_api table = zeroed<quern_plugin_api>(QUERN_TYPE_PLUGIN_API);
+  if (sample_query()(&query, &table, nullptr) != QUERN_OK) throw std::runtime_error("the query was refused");
+  return table.abi_minor;
+}
+
 class SampleTest : public testing::Test {
  protected:
   void SetUp() override {
     quern_query query = zeroed<quern_query>(QUERN_TYPE_QUERY);
+    query.abi_minor = QUERN_ABI_MINOR;
     api = zeroed<quern_plugin_api>(QUERN_TYPE_PLUGIN_API);
     ASSERT_EQ(sample_query()(&query, &api, error), QUERN_OK) << error.text();
     ASSERT_EQ(api.create(&host.table, &plugin, error), QUERN_OK) << error.text();

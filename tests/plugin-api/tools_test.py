@@ -45,11 +45,13 @@ class AppendCheck(unittest.TestCase):
         self.assertEqual(self.check(self.text)[0], 0)
 
     def test_accepts_a_member_at_the_end_of_a_struct_with_a_new_minor(self):
-        last = re.search(r"QUERN_LAYOUT_MEMBER\(quern_plan_info, kernels.*\n", self.text)[0]
-        text = self.edit(last, last + 'QUERN_LAYOUT_MEMBER(quern_plan_info, cost, 56, 8, "double")\n')
-        text = text.replace("STRUCT(quern_plan_info, 56)", "STRUCT(quern_plan_info, 64)")
+        last = re.search(r"QUERN_LAYOUT_MEMBER\(quern_plan_info, schedules.*\n", self.text)[0]
+        size = int(re.search(r"STRUCT\(quern_plan_info, (\d+)\)", self.text)[1])
+        text = self.edit(last, last + f'QUERN_LAYOUT_MEMBER(quern_plan_info, cost, {size}, 8, "double")\n')
+        text = text.replace(f"STRUCT(quern_plan_info, {size})", f"STRUCT(quern_plan_info, {size + 8})")
         self.refused(text, "QUERN_ABI_MINOR did not grow")
-        code, output = self.check(text.replace("VALUE(QUERN_ABI_MINOR, 0ull)", "VALUE(QUERN_ABI_MINOR, 1ull)"))
+        minor = int(re.search(r"VALUE\(QUERN_ABI_MINOR, (\d+)ull\)", text)[1])
+        code, output = self.check(text.replace(f"VALUE(QUERN_ABI_MINOR, {minor}ull)", f"VALUE(QUERN_ABI_MINOR, {minor + 1}ull)"))
         self.assertEqual(code, 0, output)
 
     def test_accepts_a_new_op_with_a_new_op_set(self):

@@ -355,6 +355,7 @@ class OnAModel(unittest.TestCase):
         self.session.generate([1, 40], max_tokens=2, ignore_end=True)
         self.assertEqual(self.session.statistics()["tokens_decode"], 1)
         self.assertEqual(self.model.placement()["devices"][0]["device"], "cpu:0")
+        self.assertGreater(self.model.plan()["devices"][0]["schedules"][0]["kernels"], 0)
 
     def test_tensors_and_ops(self):
         x = self.runtime.tensor([2, 2]).write([1, 2, 3, 4])

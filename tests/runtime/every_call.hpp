@@ -235,6 +235,10 @@ inline const std::vector<ApiCall>& every_call() {
        [](World& w) { return text_made([&](auto** out) { return quern_model_placement_words(w.model, out); }); }},
       {"quern_model_placement_json", on_owner,
        [](World& w) { return text_made([&](auto** out) { return quern_model_placement_json(w.model, out); }); }},
+      {"quern_model_plan_words", on_owner,
+       [](World& w) { return text_made([&](auto** out) { return quern_model_plan_words(w.model, out); }); }},
+      {"quern_model_plan_json", on_owner,
+       [](World& w) { return text_made([&](auto** out) { return quern_model_plan_json(w.model, out); }); }},
       {"quern_session_create", on_owner,
        [](World& w) {
          return made<quern_session>([&](auto** out) { return quern_session_create(w.model, nullptr, out); }, quern_session_release);

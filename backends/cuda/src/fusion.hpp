@@ -3,8 +3,10 @@
 
 #include "graph.hpp"
 #include "quern/sdk/fusion/uses.hpp"
+#include "quern/sdk/told_schedules.hpp"
 
 #include <functional>
+#include <map>
 #include <optional>
 
 namespace quern::cuda {
@@ -42,6 +44,15 @@ class Uses : public sdk::fusion::Uses<Graph> {
   std::uint32_t glu_of(std::uint32_t gate, std::uint32_t up, Refusal* why = nullptr) const;
   /// The add node that sums the product with a value `other` that is there already; or none.
   std::uint32_t add_of(std::uint32_t product, std::uint32_t& other, Refusal* why = nullptr) const;
+  /// The rules of a schedule, as far as each schedule has its own: why each does not take its nodes. `other_kernel`: why a sum is not part of the
+  /// product that it could be part of.
+  struct Rules {
+    std::function<Refusal(std::uint32_t)> product, norm;
+    std::function<Refusal(std::uint32_t, std::uint32_t)> glu;
+    Refusal other_kernel;
+  };
+  /// Why no rule took a node: the rule for its op says so itself. `around`: refusals of attention, by the nodes that they leave alone.
+  sdk::Alone why_left(std::uint32_t node, const std::map<std::uint32_t, Refusal>& around, const Rules& rules) const;
   /// What norms of queries and keys a fused kernel makes; all 0 where there are none.
   static HeadNorms head_norms(const Attention& what, const Graph& graph, const std::function<Address(std::uint32_t)>& address);
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace quern::cuda {
@@ -91,15 +92,26 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
 
 /// Writes down what plan_info says. Which schedule serves which rows is asked of schedule_for itself, at each number where its answer may change.
 void Plan::tell(const Unfused& unfused, std::string_view reason) {
-  const auto add = [&](const Schedule& schedule, const std::vector<sdk::Alone>& alone) {
+  const auto idle_steps = [](const Schedule& schedule, std::int64_t rows) {
+    std::vector<bool> idle;
+    for (const Step& step : schedule.steps) idle.push_back(step.idle && step.idle(rows));
+    return idle;
+  };
+  const auto add = [&](const Schedule& schedule, const std::vector<sdk::Alone>& alone, const std::vector<bool>& idle) {
     told.schedule();
-    for (const Step& step : schedule.steps) told.kernel(step.kernel, reason, step.nodes, step.first_node);
+    std::vector<std::uint32_t> left;  // nodes of idle steps, whose work the next step does
+    for (std::size_t s = 0; s < schedule.steps.size(); ++s) {
+      const Step& step = schedule.steps[s];
+      left.insert(left.end(), step.nodes.begin(), step.nodes.end());
+      if (!idle[s]) told.kernel(step.kernel, reason, std::exchange(left, {}), step.first_node);
+    }
     for (const sdk::Alone& node : alone) told.alone(node);
   };
-  std::map<std::pair<const Schedule*, const std::vector<sdk::Alone>*>, std::size_t> index;
-  const auto index_of = [&](const Schedule& schedule, const std::vector<sdk::Alone>& alone) {
-    const auto [at, made] = index.try_emplace({&schedule, &alone}, index.size());
-    if (made) add(schedule, alone);
+  std::map<std::tuple<const Schedule*, const std::vector<sdk::Alone>*, std::vector<bool>>, std::size_t> index;
+  const auto index_of = [&](const Schedule& schedule, const std::vector<sdk::Alone>& alone, std::int64_t rows) {
+    std::vector<bool> idle = idle_steps(schedule, rows);
+    const auto [at, made] = index.try_emplace({&schedule, &alone, std::move(idle)}, index.size());
+    if (made) add(schedule, alone, std::get<2>(at->first));
     return at->second;
   };
   // The kernels of `infos`: those of the schedule that was made last, which serves the fewest rows.
@@ -111,7 +123,7 @@ void Plan::tell(const Unfused& unfused, std::string_view reason) {
   };
   const auto& symbols = graph.source.symbols;
   if (symbols.empty()) {
-    told.serves(index_of(general, unfused.one));
+    told.serves(index_of(general, unfused.one, 1));
     infos = told.kernels(0);
     return;
   }
@@ -124,8 +136,11 @@ void Plan::tell(const Unfused& unfused, std::string_view reason) {
     if (schedule.rows_symbol != QUERN_NONE) rows_symbol = schedule.rows_symbol;
   const std::int64_t most = symbols[rows_symbol].max, least = std::min(std::max<std::int64_t>(symbols[rows_symbol].min, 1), most);
   std::set<std::int64_t> changes{least, 2, 9};  // 2 and 9: see alone_of
-  for (const Schedule& schedule : schedules)
+  for (const Schedule& schedule : schedules) {
     for (const std::uint32_t bound : {schedule.least_rows, schedule.most_rows + 1, schedule.most_prompt_rows + 1}) changes.insert(bound);
+    if (std::ranges::any_of(schedule.steps, [](const Step& step) { return step.idle != nullptr; }))  // each number may be another case
+      for (std::int64_t rows = schedule.least_rows; rows <= schedule.most_rows; ++rows) changes.insert(rows);
+  }
   for (const auto& symbol : symbols)
     for (const std::int64_t bound : {symbol.min, symbol.max, std::min(symbol.max, INT64_MAX / 8) * 4}) changes.insert({bound, bound + 1});
   const auto serving = [&](std::int64_t rows, bool sequences) {
@@ -136,7 +151,7 @@ void Plan::tell(const Unfused& unfused, std::string_view reason) {
     }
     extents[rows_symbol] = rows;
     const Schedule& schedule = schedule_for(extents);
-    return index_of(schedule, alone_of(schedule, rows));
+    return index_of(schedule, alone_of(schedule, rows), rows);
   };
   struct Range {
     std::int64_t from;
@@ -158,7 +173,7 @@ void Plan::tell(const Unfused& unfused, std::string_view reason) {
     }
   }
   const Schedule& fewest = schedules.back();
-  infos = told.kernels(index_of(fewest, alone_of(fewest, 1)));
+  infos = told.kernels(index_of(fewest, alone_of(fewest, 1), std::max<std::int64_t>(least, 1)));
 }
 
 void Plan::add_library(Gpu& gpu) {

@@ -28,6 +28,7 @@ struct Step {
   std::vector<std::uint32_t> reads, writes;  // values
   std::vector<std::uint32_t> extras;         // slots that it reads or writes
   std::uint64_t scratch = 0;
+  std::function<bool(std::int64_t rows)> idle;  // whether in a run of these rows the next step that is not idle does its work; null: never
   std::function<void(const StepContext&, Launcher&)> emit;
 };
 
@@ -65,7 +66,5 @@ Schedule no_schedule(const Graph& graph, std::string_view rule, std::string_view
 inline Schedule without_symbols(const Graph& graph) {
   return no_schedule(graph, "rows", "the graph has no ranged extent, by which kernels of few or many rows are chosen");
 }
-/// Of a node whose op no rule takes.
-inline sdk::Alone no_rule(std::uint32_t node) { return {node, "", "no rule of this backend takes its op"}; }
 
 }  // namespace quern::cuda

@@ -248,6 +248,7 @@ class Fuser : Uses {
     step.extras = {operand.slot};
     const auto epsilon = static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON)),
                offset = static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET));
+    if (takes_raw()) step.idle = [](std::int64_t rows) { return rows == 1; };  // its products do it
     const bool settles = mixes() && !batch_settled_;
     batch_settled_ = batch_settled_ || settles;
     step.emit = [=, to = operand.slot, raw = takes_raw(), mixed = mixes()](const StepContext& context, Launcher& launcher) {
@@ -586,11 +587,16 @@ class Fuser : Uses {
       return head_norms(what, *graph, [&](std::uint32_t value) { return context.tensor(value).data; });
     };
     const bool alone = mixes() && floats_ && !has_bias(what);  // of one row attention itself rotates and writes
+    if (mixes())
+      write.idle = [alone, cache = k, heads = q.dims[1], table = tensor(what.table), card = *card_](std::int64_t rows) {
+        return (alone && rows == 1) || attention_batch_serves(cache, rows, heads, table, card);
+      };
     write.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, x16 = x16](const StepContext& context,
                                                                                                   Launcher& launcher) {
       const Tensor &table = context.tensor(what.table), &rows = context.tensor(this_node->inputs[0]);
       if (alone && rows.dims[0] == 1) return;
-      if (mixed && attention_batch_serves(context.tensor(this_node->inputs[1]), rows, table, launcher)) return;  // attention does it
+      if (mixed && attention_batch_serves(context.tensor(this_node->inputs[1]), rows.dims[0], rows.dims[1], table, launcher.gpu().facts()))
+        return;  // attention does it
       const auto bias = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
       RopeKvParams p{};
       const Address size = x16 ? 2 : 4;
@@ -644,7 +650,7 @@ class Fuser : Uses {
       const std::int64_t m = storage[0].dims[0];
       const Address y = to == none ? storage.back().data : context.extra(to);
       const quern_dtype y_dtype = to == none ? QUERN_F32 : half ? QUERN_F16 : QUERN_BF16;
-      if (mixed && attention_batch_serves(storage[1], storage[0], context.tensor(what.table), launcher)) {
+      if (mixed && attention_batch_serves(storage[1], m, storage[0].dims[1], context.tensor(what.table), launcher.gpu().facts())) {
         const Tensor& table = context.tensor(what.table);
         const auto bias = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
         AttentionBatchParams p{};
@@ -737,41 +743,16 @@ class Fuser : Uses {
     return none_here;
   }
 
-  /// Why no rule took a node. The rules say it themselves.
+  /// Why no rule took a node.
   sdk::Alone alone(std::uint32_t n) const {
-    const Node& node = graph_.nodes[n];
-    const auto around = no_attention_.find(n);
-    switch (node.op) {
-      case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
-      case QUERN_OP_RMS_NORM:
-        if (around != no_attention_.end()) return {n, "attention", around->second};
-        return {n, "norm", why_no_norm(n)};
-      case QUERN_OP_ATTENTION:
-      case QUERN_OP_ROPE:
-      case QUERN_OP_KV_WRITE:
-        return {n, "attention", around != no_attention_.end() ? around->second : "no attention that can be fused reads what it makes"};
-      case QUERN_OP_GLU: {
-        const std::uint32_t gate = maker(root(node.inputs[0])),
-                            up = node.inputs.size() < 2 || node.inputs[1] == none ? none : maker(root(node.inputs[1]));
-        if (up == none || gate == none) return {n, "glu", "gate and up are no two products"};
-        for (const std::uint32_t part : {gate, up})
-          if (const Refusal no = why_no_product(part); no != nullptr)
-            return {n, "glu", graph_.nodes[part].op == QUERN_OP_MATMUL ? no : "gate and up are no two products"};
-        const Refusal why = why_no_glu(gate, up);
-        return {n, "glu", why != nullptr ? why : "its result is read by more than fused products of one 16-bit type"};
-      }
-      case QUERN_OP_ADD: {
-        Refusal why = "no operand is the result of a product in 16 bits";
-        for (const std::uint32_t v : node.inputs) {
-          const std::uint32_t product = v == none ? none : maker(root(v));
-          std::uint32_t other = none;
-          if (product == none || product > n || !is_product(product)) continue;
-          if (add_of(product, other, &why) != none) why = "its product is one of those that attention or a gated activation takes";
-        }
-        return {n, "residual", why};
-      }
-      default: return no_rule(n);
-    }
+    return why_left(n, no_attention_,
+                    {[this](std::uint32_t product) { return why_no_product(product); },
+                     [this](std::uint32_t norm) { return why_no_norm(norm); },
+                     [this](std::uint32_t gate, std::uint32_t up) {
+                       const Refusal why = why_no_glu(gate, up);
+                       return why != nullptr ? why : "its result is read by more than fused products of one 16-bit type";
+                     },
+                     "its product is one of those that attention or a gated activation takes"});
   }
 
   struct Taken {

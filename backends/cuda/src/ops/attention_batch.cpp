@@ -18,12 +18,12 @@ std::int64_t blocks_of(std::int64_t rows, std::int64_t heads, std::int64_t kv_he
 
 }  // namespace
 
-bool attention_batch_serves(const Tensor& cache, const Tensor& queries, const Tensor& table, Launcher& launcher) {
-  const std::int64_t rows = queries.dims[0], heads = queries.dims[1], d = cache.last();
-  if (launcher.major() < 9 || (cache.dtype != QUERN_F16 && cache.dtype != QUERN_BF16) || (d != 64 && d != 128) || cache.dims[2] % 16 != 0 ||
+bool attention_batch_serves(const Tensor& cache, std::int64_t rows, std::int64_t heads, const Tensor& table, const CardFacts& card) {
+  const std::int64_t d = cache.last();
+  if (card.major < 9 || (cache.dtype != QUERN_F16 && cache.dtype != QUERN_BF16) || (d != 64 && d != 128) || cache.dims[2] % 16 != 0 ||
       table.dims[1] % 8 != 0)
     return false;
-  return rows > 1 && rows <= most_rows && heads % cache.dims[1] == 0 && blocks_of(rows, heads, cache.dims[1]) >= launcher.multiprocessors();
+  return rows > 1 && rows <= most_rows && heads % cache.dims[1] == 0 && blocks_of(rows, heads, cache.dims[1]) >= card.multiprocessors;
 }
 
 void launch_attention_batch(AttentionBatchParams& p, Launcher& launcher) {
