@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refused{"no_note", Stage::inspect, "QUERN-L-0107", "has no note of a quern plugin", "remove the file"},
         Refused{"wrong_epoch", Stage::inspect, "QUERN-L-0109", "this runtime speaks epoch 1", "backends-1"},
-        Refused{"needs_newer_host", Stage::inspect, "QUERN-L-0111", "needs runtime ABI 1.5 or newer, and this is 1.0",
+        Refused{"needs_newer_host", Stage::inspect, "QUERN-L-0111", "needs runtime ABI 1.5 or newer, and this is 1.1",
                 "newer quern runtime"},
         Refused{"other_hash", Stage::inspect, "QUERN-L-0112", "hash 0000000000001234", "QUERN_ALLOW_DEV_PLUGINS=1"},
         Refused{"strange_cpu", Stage::inspect, "QUERN-L-0113", "bit 63", "built for this processor"},
@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"null_function", Stage::negotiate, "QUERN-L-0305", "'compile' is null", "author"},
         Refused{"other_id", Stage::negotiate, "QUERN-L-0306", "its function table has the name 'somebody_else', and its note 'other_id'",
                 "author"},
-        Refused{"high_minor", Stage::negotiate, "QUERN-L-0307", "negotiated ABI minor 1", "author"},
+        Refused{"high_minor", Stage::negotiate, "QUERN-L-0307", "negotiated ABI minor 2", "author"},
         Refused{"foreign_op_set", Stage::negotiate, "QUERN-L-0310", "its op set is 99; expected 1 to 1", "author"},
         Refused{"version_without_data", Stage::negotiate, "QUERN-L-0310", "its version has 5 bytes at a null pointer", "author"},
         Refused{"no_format_table", Stage::negotiate, "QUERN-L-0310", "its format table is 0; expected 1 to 1", "author"},
