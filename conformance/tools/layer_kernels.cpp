@@ -1,9 +1,12 @@
 // Runs a layer of each kind (conformance/graphs/layers/) once with several numbers of rows, between marks in the log of a driver that computes nothing.
 //
 //   layer_kernels LABEL [FAMILY ...]
+//   layer_kernels --time RUNS LABEL [FAMILY ...]
 //
 // Its output goes to the file that the driver appends its launches to. It writes "mark FAMILY ROWS LAYERS" before each run and "end" behind it. Who
 // reads the file (scripts/layer_kernels.py) takes the difference of two depths: what lies before and behind the layers does not count.
+// With --time, on a device that computes: each step runs RUNS times, and "FAMILY ROWS LAYERS MICROSECONDS" is the median of them, the wait of the host
+// included, which the difference of two depths is without.
 // Rows 1, 64 and 512 are of one sequence, 8 and 32 of as many sequences; each graph has room for 512 rows, as a session's step. Exit: 0; 2 usage;
 // 3 there is no such device; 1 a run failed.
 #include "cli/output.hpp"
@@ -15,6 +18,7 @@
 #include "worker/loader_settings.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <ostream>
@@ -41,7 +45,21 @@ struct Variant {
 constexpr Variant usual{"", Numerics::fast, QUERN_DETERMINISM_REPEATABLE}, exact{".exact", Numerics::exact, QUERN_DETERMINISM_REPEATABLE},
     invariant{".deterministic", Numerics::fast, QUERN_DETERMINISM_INVARIANT};
 
-void run(const quern::loader::Device& device, const LayerFamily& family, const Variant& variant, const Rows& kind, int layers) {
+/// The median of the times of `runs` runs, after a few that count for nothing.
+double microseconds(Prepared& plan, std::int64_t rows, int runs) {
+  std::vector<double> times;
+  for (int i = -5; i < runs; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const quern_run_status status = plan.run(60, {}, {{0, 0, rows}});
+    const double took = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+    if (status.code != QUERN_OK) throw AbiFailure(status.code, std::string("a run ended with ") + status_words(status.code));
+    if (i >= 0) times.push_back(took);
+  }
+  std::ranges::nth_element(times, times.begin() + runs / 2);
+  return times[static_cast<std::size_t>(runs / 2)];
+}
+
+void run(const quern::loader::Device& device, const LayerFamily& family, const Variant& variant, const Rows& kind, int layers, int timed) {
   const Batch batch{"rows", most_rows, kind.sequences, 16};
   LayerStep step(family.usual, QUERN_Q4_K, batch, {most_rows}, QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
   add_layers(step, family, layers);
@@ -64,6 +82,11 @@ void run(const quern::loader::Device& device, const LayerFamily& family, const V
   }
   Prepared plan(device, queue, flat.graph(), bindings, plan_of_rows(most_rows));
   for (const std::int64_t rows : kind.counts) {
+    if (timed > 0) {
+      to_output() << family.name << variant.suffix << " " << rows << " " << layers << " " << microseconds(plan, rows, timed) << "\n"
+                  << std::flush;
+      continue;
+    }
     to_output() << "mark " << family.name << variant.suffix << " " << rows << " " << layers << "\n" << std::flush;
     const quern_run_status status = plan.run(60, {}, {{0, 0, rows}});
     to_output() << "end\n" << std::flush;
@@ -75,8 +98,10 @@ void run(const quern::loader::Device& device, const LayerFamily& family, const V
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    to_messages() << "usage: layer_kernels LABEL [FAMILY ...], as in: layer_kernels cuda:0 llama\n";
+  int timed = 0;
+  if (argc > 2 && std::string_view(argv[1]) == "--time") timed = std::atoi(argv[2]), argc -= 2, argv += 2;
+  if (argc < 2 || timed < 0) {
+    to_messages() << "usage: layer_kernels [--time RUNS] LABEL [FAMILY ...], as in: layer_kernels cuda:0 llama\n";
     return 2;
   }
   const std::vector<std::string> wanted(argv + 2, argv + argc);
@@ -94,7 +119,7 @@ int main(int argc, char** argv) {
         if (std::string_view(family->name) == "llama") variants = {usual, exact, invariant};
         for (const Variant& variant : variants)
           for (const Rows& kind : row_kinds)
-            for (const int layers : depths) run(*device, *family, variant, kind, layers);
+            for (const int layers : depths) run(*device, *family, variant, kind, layers, timed);
       }
       return 0;
     }

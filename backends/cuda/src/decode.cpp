@@ -3,7 +3,9 @@
 
 #include "fusion.hpp"
 #include "ops/attention.hpp"
+#include "ops/experts.hpp"
 #include "ops/matmul.hpp"
+#include "ops/norm.hpp"
 #include "ops/rings.hpp"
 
 #include <algorithm>
@@ -33,7 +35,7 @@ struct Companion {
 class Fuser : Uses {
  public:
   Fuser(const Graph& graph, std::uint32_t most_rows, const CardFacts& card)
-      : Uses(graph), most_rows_(most_rows), card_(card), done_(graph.nodes.size(), false) {
+      : Uses(graph), most_rows_(most_rows), card_(card), done_(graph.nodes.size(), false), made_(graph.nodes.size(), false) {
     schedule_.most_rows = most_rows;
   }
 
@@ -42,6 +44,8 @@ class Fuser : Uses {
     find_deferred_norms();
     find_keys();
     find_attention();
+    find_sums();
+    find_experts();
     if (keys_.empty()) {
       Schedule nothing;
       nothing.alone = alone_in_all(graph_, [&](std::uint32_t n) {
@@ -54,6 +58,10 @@ class Fuser : Uses {
       if (done_[n]) continue;
       if (attention_.contains(n)) emit_attention(n);
       else if (is_product(n)) emit_products(n);
+      else if (sums_.contains(n)) emit_sum(n);
+      else if (expert_glus_.contains(n)) emit_expert_glu(n);
+      else if (expert_sums_.contains(n)) emit_expert_sum(n);
+      else if (makes_codes(n)) emit_norm(n);
       else {
         schedule_.alone.push_back(alone(n));
         schedule_.steps.push_back(std::move(general.steps[n]));
@@ -113,19 +121,37 @@ class Fuser : Uses {
     }
     return any;
   }
-  /// One row by kernels/stream.cu. Attention quantises what it makes, and larger rows are dearer to read in f32 by every block.
+  /// One row by kernels/stream.cu. Attention quantises what it makes, if its heads are whole groups of 32, and larger rows are dearer to read in f32 by every block.
   bool takes_raw(std::uint32_t product) const {
     const Node& node = graph_.nodes[product];
     const Tensor& b = tensor(node.inputs[1]);
     const std::uint32_t made_by = maker(root(node.inputs[0]));
     return most_rows_ == 1 && (rings_ || b.last() <= most_raw) && blocks_of(b).aligned != 0 && stream_serves(b.dtype, b.last(), card_) &&
-           (made_by == none || graph_.nodes[made_by].op != QUERN_OP_ATTENTION);
+           (made_by == none || graph_.nodes[made_by].op != QUERN_OP_ATTENTION || tensor(graph_.nodes[made_by].outputs[0]).last() % 32 != 0);
+  }
+
+  /// Whether a product has a kernel that makes a front of its raw activations.
+  bool takes_front(std::uint32_t product) const {
+    return codes_of(product) < 0 && tensor(graph_.nodes[product].inputs[1]).last() <= most_raw;
   }
 
   void find_deferred_norms() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (graph_.nodes[n].op == QUERN_OP_RMS_NORM && why_not_deferred(n) == nullptr) done_[n] = true;
+      const Node& node = graph_.nodes[n];
+      if (node.op == QUERN_OP_LAYER_NORM) done_[n] = why_no_front(n) == nullptr;
+      if (node.op == QUERN_OP_RMS_NORM && why_not_deferred(n) == nullptr) done_[n] = true;
     }
+  }
+  /// Why products do not make a layer norm each, before they quantise.
+  Refusal why_no_front(std::uint32_t n) const {
+    if (!joins(n)) return why_alone(n);
+    if (!row_norm(n)) return "it is no norm of packed rows of f32 by a constant weight";
+    const std::uint32_t y = root(graph_.nodes[n].outputs[0]);
+    if (kept(y) || readers(y).empty()) return "the host reads its result";
+    const bool all = std::ranges::all_of(readers(y), [&](std::uint32_t user) {
+      return is_product(user) && root(graph_.nodes[user].inputs[0]) == y && takes_front(user);
+    });
+    return all ? nullptr : "its result is read by a node that is no fused product of one row";
   }
   /// Why a norm is not part of the products that read it.
   Refusal why_not_deferred(std::uint32_t n) const {
@@ -146,8 +172,9 @@ class Fuser : Uses {
 
   Key key_of(std::uint32_t product) const {
     const std::uint32_t a = root(graph_.nodes[product].inputs[0]), made_by = maker(a);
-    if (made_by != none && graph_.nodes[made_by].op == QUERN_OP_RMS_NORM && done_[made_by])
-      return {root(graph_.nodes[made_by].inputs[0]), made_by, codes_of(product)};
+    const bool is_norm = made_by != none &&
+                         (graph_.nodes[made_by].op == QUERN_OP_RMS_NORM || graph_.nodes[made_by].op == QUERN_OP_LAYER_NORM);
+    if (is_norm && done_[made_by]) return {root(graph_.nodes[made_by].inputs[0]), made_by, codes_of(product)};
     return {a, none, codes_of(product)};
   }
 
@@ -182,7 +209,7 @@ class Fuser : Uses {
     float offset = 0, epsilon = 0;
   };
   Norm norm_of(const Key& key) const {
-    if (key.norm == none) return {};
+    if (key.norm == none || graph_.nodes[key.norm].op == QUERN_OP_LAYER_NORM) return {};
     const Node& node = graph_.nodes[key.norm];
     return {node.inputs[1], static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET)),
             static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON))};
@@ -223,6 +250,127 @@ class Fuser : Uses {
     return {true, at->first, at->second, norm_of(at->first)};
   }
 
+  /// Sums with norms behind products: of one row they are made where the next product reads them, with the norm in front of that.
+  void find_sums() {
+    for (std::uint32_t add = 0; add < graph_.nodes.size(); ++add) {
+      const auto sum = normed_sum_at(add);
+      if (!sum || !few_rows(tensor(graph_.nodes[add].outputs[0]))) continue;
+      done_[sum->norm] = true;
+      sums_[add] = *sum;
+      if (const std::uint32_t leader = leader_of(add); leader != none) {
+        fronts_[leader] = add;
+        done_[add] = true;
+      }
+    }
+  }
+  /// The product that can make a sum for itself and all that read it behind it; or none.
+  std::uint32_t leader_of(std::uint32_t add) const {
+    const std::uint32_t r = root(graph_.nodes[add].outputs[0]);
+    for (std::uint32_t n = add + 1; n < graph_.nodes.size(); ++n) {
+      if (!is_product(n)) continue;
+      // A product before it may store what another reads of the sum.
+      const Key key = key_of(n);
+      if (key.value != r || !takes_front(n) || (key.norm != none && graph_.nodes[key.norm].op == QUERN_OP_LAYER_NORM)) return none;
+      return std::ranges::all_of(readers(r), [&](std::uint32_t user) { return user >= n || user == key.norm; }) ? n : none;
+    }
+    return none;
+  }
+
+  /// What the activations of a group of products become first.
+  struct Start {
+    Front front{};
+    std::uint32_t weight = none, bias = none, added = none, sum = none;  // values
+    std::uint32_t raw = none;                                            // in place of the key's
+    std::vector<std::uint32_t> nodes;
+  };
+  Start start_of(std::uint32_t first, const Key& key) {
+    Start start;
+    start.raw = key.value;
+    std::uint32_t norm = none;
+    if (const auto at = fronts_.find(first); at != fronts_.end()) {
+      const NormedSum& sum = sums_.at(at->second);
+      start.front.kind = front_sum;
+      start.raw = sum.input;
+      start.added = sum.other;
+      start.sum = graph_.nodes[at->second].outputs[0];
+      start.nodes = {at->second, sum.norm};
+      norm = sum.norm;
+    } else if (key.norm != none && graph_.nodes[key.norm].op == QUERN_OP_LAYER_NORM) {
+      start.front.kind = front_layer_norm;
+      norm = key.norm;
+    }
+    if (norm == none) return start;
+    const Node& node = graph_.nodes[norm];
+    start.weight = node.inputs[1];
+    start.bias = start.front.kind == front_layer_norm && node.inputs.size() > 2 ? node.inputs[2] : none;
+    start.front.offset = node.op == QUERN_OP_RMS_NORM ? static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET)) : 0.0f;
+    start.front.epsilon = static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON));
+    return start;
+  }
+
+  /// Rows of a matrix that are one part of a step.
+  struct Part {
+    std::uint32_t weight, bias;
+    std::int64_t first, rows;
+  };
+  std::vector<Part> parts_of(const std::vector<std::uint32_t>& group) const {
+    std::vector<Part> parts;
+    for (const std::uint32_t n : group) {
+      const Node& node = graph_.nodes[n];
+      parts.push_back({node.inputs[1], node.inputs.size() > 2 ? node.inputs[2] : none, 0, tensor(node.inputs[1]).dims[0]});
+    }
+    return parts;
+  }
+  /// What a step makes of its products' results before it stores them.
+  struct End {
+    std::uint32_t stored = none, residual = none, residual2 = none;
+    int glu = 0, activation = act_none;
+    std::vector<std::uint32_t> nodes;
+    const char* kernel = "gemv.cuda";
+  };
+  End end_of(const std::vector<std::uint32_t>& group, std::vector<Part>& parts) {
+    End end;
+    const std::uint32_t first = group.front();
+    const auto gated = [&](const Glu& glu) {
+      end.glu = 1, end.activation = glu.activation, end.nodes = {glu.node}, end.kernel = "gemv.glu.cuda";
+      end.stored = graph_.nodes[glu.node].outputs[0];
+      done_[glu.node] = true;
+    };
+    if (group.size() == 2 && alike(group))
+      if (const auto glu = glu_of(group[0], group[1])) gated(*glu);
+    if (group.size() != 1) return end;
+    end.stored = graph_.nodes[first].outputs[0];
+    if (const auto glu = glu_of_columns(first); glu && parts[0].rows % 64 == 0) {
+      const std::int64_t half = parts[0].rows / 2;
+      parts = {{parts[0].weight, none, glu->gate, half}, {parts[0].weight, none, glu->up, half}};
+      gated(*glu);
+      return end;
+    }
+    if (const std::uint32_t node = activation_behind(first, end.activation); node != none) {
+      end.stored = graph_.nodes[node].outputs[0];
+      end.nodes = {node}, end.kernel = "gemv.activation.cuda";
+      done_[node] = true;
+      return end;
+    }
+    end.activation = act_none;
+    const std::uint32_t add = add_of(first, first, made_, end.residual);
+    if (add == none || sums_.contains(add)) {
+      end.residual = none;
+      return end;
+    }
+    end.stored = graph_.nodes[add].outputs[0];
+    end.nodes = {add}, end.kernel = "gemv.add.cuda";
+    done_[add] = made_[add] = true;
+    if (const std::uint32_t second = add_of(add, first, made_, end.residual2); second != none && !sums_.contains(second)) {
+      end.stored = graph_.nodes[second].outputs[0];
+      end.nodes.push_back(second), end.kernel = "gemv.add.add.cuda";
+      done_[second] = made_[second] = true;
+    } else {
+      end.residual2 = none;
+    }
+    return end;
+  }
+
   void emit_products(std::uint32_t first) {
     const Key key = key_of(first);
     ensure(key, first);
@@ -235,59 +383,37 @@ class Fuser : Uses {
                                       key_of(n) == key && (key.codes != raw_codes || even(n));
          ++n)
       group.push_back(n);
-    std::uint32_t stored = none, glu = none, residual = none, sum = none;
-    if (group.size() == 2 && alike(group)) glu = glu_of(group[0], group[1]);
-    if (glu != none) stored = graph_.nodes[glu].outputs[0];
-    if (group.size() == 1) {
-      stored = graph_.nodes[first].outputs[0];
-      if (const std::uint32_t add = add_of(first, residual); add != none) {
-        stored = graph_.nodes[add].outputs[0];
-        done_[add] = true;
-        sum = add;
-      }
-    }
+    for (const std::uint32_t n : group) done_[n] = true;
+    std::vector<Part> parts = parts_of(group);
+    const Start start = start_of(first, key);
+    const End end = end_of(group, parts);
     Step step;
     step.first_node = first;
     step.nodes = group;
     if (!told(key.norm)) step.nodes.push_back(key.norm);
-    step.kernel = "gemv.cuda";
-    std::vector<std::uint32_t> weights, biases, outputs;
-    for (const std::uint32_t n : group) {
-      done_[n] = true;
-      const Node& node = graph_.nodes[n];
-      weights.push_back(node.inputs[1]);
-      biases.push_back(node.inputs.size() > 2 ? node.inputs[2] : none);
-      outputs.push_back(node.outputs[0]);
-    }
+    for (const auto* list : {&start.nodes, &end.nodes}) step.nodes.insert(step.nodes.end(), list->begin(), list->end());
+    step.kernel = group.size() == 3 ? "gemv.three.cuda" : end.kernel;
     const bool by_rings = rings_ || key.codes == raw_floats;
     Post post;
     bool store = true;
-    if (stored != none) {
-      if (!by_rings) post = post_for(root(stored), tensor(weights[0]).dims[0]);  // kernels/rings.cu makes no codes
-      store = !post.any || !served_by(root(stored), post.key);
-      outputs.assign(1, stored);
+    std::vector<std::uint32_t> outputs;
+    for (const std::uint32_t n : group) outputs.push_back(graph_.nodes[n].outputs[0]);
+    if (end.stored != none) {
+      if (!by_rings) post = post_for(root(end.stored), parts[0].rows);  // kernels/rings.cu makes no codes
+      store = !post.any || !served_by(root(end.stored), post.key);
+      outputs.assign(1, end.stored);
     }
-    if (glu != none) {
-      done_[glu] = true;
-      step.nodes.push_back(glu);
-      step.kernel = "gemv.glu.cuda";
-    }
-    if (residual != none) {
-      step.nodes.push_back(sum);
-      step.kernel = "gemv.add.cuda";
-    }
-    if (group.size() == 3) step.kernel = "gemv.three.cuda";
+    if (start.front.kind != front_none) step.kernel.insert(0, start.front.kind == front_sum ? "norm.add." : "layer_norm.");
     if (post.any) step.kernel.insert(step.kernel.size() - 5, ".quantise");
     const Companion in = keys_.at(key);
     const Norm norm = norm_of(key);
-    step.reads = weights;
-    step.reads.insert(step.reads.end(), biases.begin(), biases.end());
-    step.reads.push_back(residual);
-    step.reads.push_back(post.norm.weight);
+    for (const Part& part : parts) step.reads.insert(step.reads.end(), {part.weight, part.bias});
+    step.reads.insert(step.reads.end(), {end.residual, end.residual2, post.norm.weight, start.weight, start.bias, start.added});
     if (store) step.writes = outputs;
+    if (start.sum != none) step.writes.push_back(start.sum);
     const bool raw = key.codes < 0, settles = raw && !settled_;
     if (raw) {
-      step.reads.push_back(key.value);
+      step.reads.push_back(start.raw);
       step.reads.push_back(norm.weight);
       settled_ = true;
     } else {
@@ -296,13 +422,13 @@ class Fuser : Uses {
     if (post.any) step.extras.push_back(post.companion.slot);
     const std::uint32_t rows_of = graph_.nodes[first].inputs[0];
     step.emit = [=](const StepContext& context, Launcher& launcher) {
+      const auto address = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
       GemvParams p{};
-      p.parts = static_cast<int>(weights.size());
-      for (std::size_t i = 0; i < weights.size(); ++i) {
-        const Tensor& w = context.tensor(weights[i]);
-        p.part[i].w = blocks_of(w);
-        p.part[i].bias = biases[i] == none ? 0 : context.tensor(biases[i]).data;
-        p.part[i].rows = static_cast<int>(w.dims[0]);
+      p.parts = static_cast<int>(parts.size());
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        p.part[i].w = blocks_of_rows(context.tensor(parts[i].weight), parts[i].first);
+        p.part[i].bias = address(parts[i].bias);
+        p.part[i].rows = static_cast<int>(parts[i].rows);
       }
       if (store)
         for (std::size_t i = 0; i < outputs.size(); ++i) p.part[i].y = context.tensor(outputs[i]).data;
@@ -310,22 +436,77 @@ class Fuser : Uses {
       p.t = static_cast<int>(context.tensor(rows_of).dims[0]);
       if (!raw) p.x = activations_at(context.extra(in.slot), in.k, norm.weight != none, key.codes);
       p.x.epsilon = norm.epsilon;
-      p.residual = residual == none ? 0 : context.tensor(residual).data;
-      p.glu = glu != none;
+      p.residual = address(end.residual);
+      p.residual2 = address(end.residual2);
+      p.glu = end.glu;
+      p.activation = end.activation;
       if (post.any) {
         p.out = activations_at(context.extra(post.companion.slot), post.companion.k, post.norm.weight != none, post.key.codes);
-        p.out_weight = post.norm.weight == none ? 0 : context.tensor(post.norm.weight).data;
+        p.out_weight = address(post.norm.weight);
         p.out_offset = post.norm.offset;
       }
       RawInput input;
-      if (raw)
-        input = {context.tensor(key.value).data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset, key.norm != none,
-                 settles};
+      if (raw) input = {address(start.raw), address(norm.weight), norm.offset, norm.weight != none, settles, start.front};
+      input.front.weight = address(start.weight);
+      input.front.bias = address(start.bias);
+      input.front.added = address(start.added);
+      input.front.sum = address(start.sum);
       if (by_rings && launch_rings(p, input, launcher)) return;
       if (!raw) return launch_gemv(p, false, launcher);
       if (!launch_tiles(p, false, launcher, input)) throw Failure(QUERN_INTERNAL, "a product of one row was fused that has no kernel");
     };
     schedule_.steps.push_back(std::move(step));
+  }
+
+  /// A norm, perhaps with a sum, in one pass over its rows, and what the next products take of the result.
+  void emit_row(std::uint32_t n, std::uint32_t norm, std::uint32_t other, std::uint32_t result) {
+    done_[n] = true;
+    const Node& node = graph_.nodes[norm];
+    const bool layer = node.op == QUERN_OP_LAYER_NORM;
+    const std::uint32_t x = node.inputs[0], weight = node.inputs[1], bias = layer && node.inputs.size() > 2 ? node.inputs[2] : none;
+    const std::uint32_t r = root(result);
+    Post post;
+    if (const auto at = wanted(r); at != keys_.end() && at->first.codes == 0) post = post_for(r, tensor(result).last());
+    const bool store = !post.any || !served_by(r, post.key);
+    Step step;
+    step.first_node = n;
+    step.nodes = {n};
+    if (norm != n) step.nodes.push_back(norm);
+    step.kernel = concat(layer ? "layer_norm" : "norm", other == none ? "" : ".add", post.any ? ".quantise" : "", ".cuda");
+    step.reads = {x, weight, bias, other, post.norm.weight};
+    if (store) step.writes = {result};
+    if (post.any) step.extras = {post.companion.slot};
+    const float offset = layer ? 0.0f : static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET));
+    const auto epsilon = static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON));
+    step.emit = [=](const StepContext& context, Launcher& launcher) {
+      const auto address = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
+      const Tensor& rows = context.tensor(x);
+      RowParams p{};
+      p.x = rows.data;
+      p.weight = address(weight);
+      p.bias = address(bias);
+      p.layer = layer ? 1 : 0;
+      p.offset = offset;
+      p.epsilon = epsilon;
+      p.added = address(other);
+      if (store) p.y = context.tensor(result).data;
+      if (post.any) {
+        p.out = activations_at(context.extra(post.companion.slot), post.companion.k, post.norm.weight != none, post.key.codes);
+        p.next_weight = address(post.norm.weight);
+        p.next_offset = post.norm.offset;
+      }
+      p.h = static_cast<int>(rows.last());
+      launch_norm_row(p, rows.dims[0], launcher);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+  void emit_sum(std::uint32_t add) { emit_row(add, sums_.at(add).norm, sums_.at(add).other, graph_.nodes[add].outputs[0]); }
+  void emit_norm(std::uint32_t n) { emit_row(n, n, none, graph_.nodes[n].outputs[0]); }
+  /// Whether a norm's result is read by products as codes, which it can make in its own pass.
+  bool makes_codes(std::uint32_t n) {
+    if (!row_norm(n) || !few_rows(tensor(graph_.nodes[n].outputs[0]))) return false;
+    const auto at = wanted(root(graph_.nodes[n].outputs[0]));
+    return at != keys_.end() && at->first.codes == 0;
   }
 
   /// Whether gate and up can be one kernel's.
@@ -343,12 +524,9 @@ class Fuser : Uses {
       }
       Refusal why = nullptr;
       const auto found = attention_at(n, &why);
-      if (found && most_rows_ > 1) {  // queries are rotated where they lie
-        if (!rope_kv_serves(tensor(graph_.nodes[n].inputs[1]), tensor(graph_.nodes[n].inputs[2]), tensor(found->table)))
-          why = "no kernel rotates heads of this size and writes them to this cache";
-        else if (!only_reader(root(found->q), found->norm_q == none ? found->nodes.front() : found->norm_q))
-          why = "queries before their rotation are read by another node too";
-      }
+      if (found && most_rows_ > 1 &&
+          !rope_kv_serves(tensor(graph_.nodes[n].inputs[1]), tensor(graph_.nodes[n].inputs[2]), tensor(found->table)))
+        why = "no kernel rotates heads of this size and writes them to this cache";
       if (why != nullptr) {
         for (const std::uint32_t around : around_attention(n)) no_attention_.emplace(around, why);
         continue;
@@ -360,32 +538,38 @@ class Fuser : Uses {
     }
   }
 
-  /// Queries are rotated where they lie.
-  void emit_rope_kv(const Attention& what, const Node& node) {
+  /// Whether queries are rotated where they lie: alone in their rows, for this attention alone, no block needing another's.
+  bool turns_in_place(const Attention& what) const {
+    return whole(what.q) && !what.norm_rows && only_reader(root(what.q), what.norm_q == none ? what.nodes.front() : what.norm_q);
+  }
+  /// Several rows: rotations and writes. Queries go where they lie, or to `queries`.
+  void emit_rope_kv(const Attention& what, const Node& node, std::uint32_t queries) {
     Step step;
     step.first_node = what.nodes.front();
     step.nodes = what.nodes;
     step.kernel = what.norm_q == none ? "rope.kv_write.cuda" : "norm.rope.kv_write.cuda";
     step.reads = {what.k, what.v, what.table, node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5]};
-    step.writes = {what.q};
+    if (queries == none) step.writes = {what.q};
+    else step.reads.push_back(what.q), step.extras = {queries};
     for (const std::uint32_t norm : {what.norm_q, what.norm_k})
       if (norm != none) step.reads.push_back(graph_.nodes[norm].inputs[1]);
-    step.emit = [what, this_node = &node, graph = &graph_](const StepContext& context, Launcher& launcher) {
+    step.emit = [what, queries, q_row = columns_of(what.q)->of, k_row = columns_of(what.k)->of, v_row = columns_of(what.v)->of,
+                 this_node = &node, graph = &graph_](const StepContext& context, Launcher& launcher) {
       const auto in = [&](std::size_t i) -> const Tensor& { return context.tensor(this_node->inputs[i]); };
-      const Tensor &q = context.tensor(what.q), &k = context.tensor(what.k), &v = context.tensor(what.v);
       RopeKvParams p{};
-      p.q = p.q_out = q.data;
-      p.keys = k.data;
-      p.values = v.data;
-      p.q_row = q.dims[1] * q.dims[2];
-      p.k_row = k.dims[1] * k.dims[2];
-      p.v_row = v.dims[1] * v.dims[2];
+      p.q = context.tensor(what.q).data;
+      p.q_out = queries == none ? p.q : context.extra(queries);
+      p.keys = context.tensor(what.k).data;
+      p.values = context.tensor(what.v).data;
+      p.q_row = q_row;
+      p.k_row = k_row;
+      p.v_row = v_row;
       p.q_dtype = QUERN_F32;
       p.k = pages_for(in(1), in(3), in(4), in(5));
       p.v = pages_for(in(2), in(3), in(4), in(5));
-      p.heads = static_cast<int>(q.dims[1]);
+      p.heads = static_cast<int>(in(0).dims[1]);
       p.norms = head_norms(what, *graph, [&](std::uint32_t value) { return context.tensor(value).data; });
-      launch_rope_kv(p, context.tensor(what.table), static_cast<int>(what.mode), q.dims[0], launcher);
+      launch_rope_kv(p, context.tensor(what.table), static_cast<int>(what.mode), in(0).dims[0], launcher);
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -400,7 +584,13 @@ class Fuser : Uses {
     if (whole(node.outputs[0]) && y.last() % 32 == 0 && wanted(r) != keys_.end() && wanted(r)->first.norm == none)
       post = post_for(r, y.dims[1] * y.dims[2]);
     const bool store = !post.any || !served_by(r, post.key), alone = most_rows_ == 1;
-    if (!alone) emit_rope_kv(what, node);  // rows may see each other's keys
+    std::uint32_t queries = none;
+    if (!alone && !turns_in_place(what)) {
+      queries = static_cast<std::uint32_t>(schedule_.extras.size());
+      const Tensor& q = tensor(node.inputs[0]);
+      schedule_.extras.push_back(static_cast<std::uint64_t>(most_rows_ * q.dims[1] * q.dims[2]) * 4);
+    }
+    if (!alone) emit_rope_kv(what, node, queries);  // rows may see each other's keys
     Step step;
     step.first_node = n;
     step.nodes = {n};
@@ -411,22 +601,24 @@ class Fuser : Uses {
                                                : ".norm.rope.kv_write",
                          post.any ? ".quantise" : "", ".cuda");
     step.reads = node.inputs;
-    step.reads[0] = what.q;
+    step.reads[0] = queries == none ? what.q : none;
     for (const std::uint32_t v : {what.k, what.v, what.table}) step.reads.push_back(v);
     for (const std::uint32_t norm : {what.norm_q, what.norm_k})
       if (norm != none) step.reads.push_back(graph_.nodes[norm].inputs[1]);
     if (store) step.writes = node.outputs;
     if (post.any) step.extras = {post.companion.slot};
+    if (queries != none) step.extras.push_back(queries);
     std::vector<Tensor> storage;
     step.scratch = attention_scratch(graph_.describe(node, storage));
     // Once a kernel has let the next one start only after its own wait, all before it is done, the delivery of the host's writes too.
     const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
     const bool early = alone && settled_ && given(what.table) && given(node.inputs[3]) && given(node.inputs[4]) && given(node.inputs[5]);
-    step.emit = [this_node = &node, what, post, store, alone, early, graph = &graph_,
+    step.emit = [this_node = &node, what, post, store, alone, early, queries, graph = &graph_,
                  storage = std::vector<Tensor>(node.inputs.size() + 1)](const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
         storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
-      storage[0] = context.tensor(what.q);
+      storage[0].data = queries == none ? context.tensor(what.q).data : context.extra(queries);
+      storage[0].dtype = QUERN_F32;
       storage.back() = context.tensor(this_node->outputs[0]);
       Call call;
       call.op = this_node->op;
@@ -454,27 +646,142 @@ class Fuser : Uses {
     schedule_.steps.push_back(std::move(step));
   }
 
-  /// Why no rule took a node.
+  /// Whether a product of chosen experts always has so few pairs that each output is a warp's.
+  bool few_experts(std::uint32_t product) const {
+    const Tensor& id = tensor(graph_.nodes[product].inputs[2]);
+    return few_rows(id) && most_rows_ * id.dims[1] <= few_pairs;
+  }
+  void find_experts() {
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (const auto glu = expert_glu_at(n); glu && few_experts(glu->gate)) {
+        expert_glus_[n] = *glu;
+        done_[glu->gate] = done_[glu->up] = true;
+      }
+      if (const std::uint32_t down = expert_product_of(n); down != none && few_experts(down)) {
+        expert_sums_[n] = down;
+        done_[down] = true;
+      }
+    }
+  }
+  /// A call of a node with the tensors of this run, which `storage` keeps.
+  static Call call_of(const Node& node, const StepContext& context, std::vector<Tensor>& storage) {
+    storage.clear();
+    for (const auto* list : {&node.inputs, &node.outputs})
+      for (const std::uint32_t v : *list) storage.push_back(v == none ? Tensor{} : context.tensor(v));
+    Call call;
+    call.op = node.op;
+    call.inputs = {storage.data(), node.inputs.size()};
+    call.outputs = {storage.data() + node.inputs.size(), node.outputs.size()};
+    call.attributes = node.attributes.get();
+    return call;
+  }
+  void emit_expert_glu(std::uint32_t n) {
+    done_[n] = true;
+    const ExpertGlu glu = expert_glus_.at(n);
+    const Node &gate = graph_.nodes[glu.gate], &up = graph_.nodes[glu.up];
+    Step step;
+    step.first_node = glu.gate;
+    step.nodes = {glu.gate, glu.up, n};
+    step.kernel = "matmul_id.glu.cuda";
+    step.reads = gate.inputs;
+    step.reads.push_back(up.inputs[1]);
+    step.writes = graph_.nodes[n].outputs;
+    step.emit = [&gate, &up, y = graph_.nodes[n].outputs[0], glu](const StepContext& context, Launcher& launcher) {
+      std::vector<Tensor> storage;
+      const Call call = call_of(gate, context, storage);
+      launch_expert_glu(call, context.tensor(up.inputs[1]), glu.activation, context.tensor(y), launcher);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+  void emit_expert_sum(std::uint32_t n) {
+    done_[n] = true;
+    const std::uint32_t product = expert_sums_.at(n);
+    const Node &down = graph_.nodes[product], &node = graph_.nodes[n];
+    std::uint32_t residual = none, stored = node.outputs[0], add = add_of(n, n, made_, residual);
+    if (add != none && sums_.contains(add)) add = residual = none;
+    Step step;
+    step.first_node = product;
+    step.nodes = {product, n};
+    if (add != none) {
+      stored = graph_.nodes[add].outputs[0];
+      done_[add] = made_[add] = true;
+      step.nodes.push_back(add);
+    }
+    step.kernel = add == none ? "matmul_id.combine.cuda" : "matmul_id.combine.add.cuda";
+    step.reads = down.inputs;
+    step.reads.insert(step.reads.end(), {node.inputs[1], residual});
+    step.writes = {stored};
+    step.emit = [&down, weight = node.inputs[1], residual, stored](const StepContext& context, Launcher& launcher) {
+      std::vector<Tensor> storage;
+      const Call call = call_of(down, context, storage);
+      launch_expert_sum(call, context.tensor(weight), residual == none ? 0 : context.tensor(residual).data, context.tensor(stored).data,
+                        launcher);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  /// Why no rule took a node. The rules say it themselves.
   sdk::Alone alone(std::uint32_t n) const {
-    return why_left(n, no_attention_,
-                    {[this](std::uint32_t product) { return why_no_product(product); },
-                     [this](std::uint32_t norm) { return why_not_deferred(norm); },
-                     [this](std::uint32_t gate, std::uint32_t up) {
-                       Refusal why = nullptr;
-                       if (glu_of(gate, up, &why) == none) return why;
-                       return alike({gate, up}) ? "gate and up are no two neighbours with one operand"
-                                                : "the weights of gate and up differ in dtype or rows";
-                     },
-                     "its product shares a kernel with others that read the same value"});
+    const Node& node = graph_.nodes[n];
+    const auto around = no_attention_.find(n);
+    switch (node.op) {
+      case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
+      case QUERN_OP_MATMUL_ID:
+        if (!few_experts(n)) return {n, "experts", "it may have more pairs of a token and an expert than each output's warp takes"};
+        return {n, "experts", "it is not gate or up of a gated activation, nor what a weighted sum alone reads"};
+      case QUERN_OP_MOE_COMBINE: return {n, "experts", "it sums what is no product of experts of few pairs, or what others read too"};
+      case QUERN_OP_RMS_NORM:
+        if (around != no_attention_.end()) return {n, "attention", around->second};
+        return {n, "norm", why_not_deferred(n)};
+      case QUERN_OP_LAYER_NORM: return {n, "norm", why_no_front(n)};
+      case QUERN_OP_ATTENTION:
+      case QUERN_OP_ROPE:
+      case QUERN_OP_KV_WRITE:
+        return {n, "attention", around != no_attention_.end() ? around->second : "no attention that can be fused reads what it makes"};
+      case QUERN_OP_GLU: {
+        Refusal why = nullptr;
+        const std::uint32_t gate = maker(root(node.inputs[0]));
+        std::uint32_t up = node.inputs.size() < 2 || node.inputs[1] == none ? none : maker(root(node.inputs[1]));
+        if (node.inputs.size() < 2 || node.inputs[1] == none) up = gate;  // one input has both
+        if (up == none || gate == none) return {n, "glu", "gate and up are no two products"};
+        for (const std::uint32_t part : {gate, up})
+          if (const Refusal no = why_no_product(part); no != nullptr)
+            return {n, "glu", graph_.nodes[part].op == QUERN_OP_MATMUL ? no : "gate and up are no two products"};
+        if (gate == up) {
+          if (glu_of_columns(gate, &why)) why = "the halves of its product are no whole groups of rows";
+          return {n, "glu", why};
+        }
+        if (!glu_of(gate, up, &why)) return {n, "glu", why};
+        return {n, "glu",
+                alike({gate, up}) ? "gate and up are no two neighbours with one operand"
+                                  : "the weights of gate and up differ in dtype or rows"};
+      }
+      case QUERN_OP_ADD: {
+        Refusal why = "no operand is the result of a fused product";
+        for (const std::uint32_t v : node.inputs) {
+          const std::uint32_t product = v == none ? none : maker(root(v));
+          std::uint32_t other = none;
+          if (product == none || product > n || !is_product(product)) continue;
+          if (add_of(product, product, made_, other, &why) != none)
+            why = "its product shares a kernel with others that read the same value";
+        }
+        return {n, "residual", why};
+      }
+      default: return {n, "", "no rule of this backend takes its op"};
+    }
   }
 
   std::uint32_t most_rows_;
   CardFacts card_;
-  std::vector<bool> done_;
+  std::vector<bool> done_, made_;  // made: stored by a step that stands before the node
   std::set<std::uint32_t> told_;
   bool settled_ = false;  // a step before was quantise.cu
   bool rings_ = false;    // block formats by kernels/rings.cu
   std::map<Key, Companion> keys_;
+  std::map<std::uint32_t, NormedSum> sums_;             // by the add node
+  std::map<std::uint32_t, std::uint32_t> fronts_;       // of products that make a sum: its add node
+  std::map<std::uint32_t, ExpertGlu> expert_glus_;      // by the glu node
+  std::map<std::uint32_t, std::uint32_t> expert_sums_;  // products by the node that sums them
   std::map<std::uint32_t, Attention> attention_;
   std::map<std::uint32_t, Refusal> no_attention_;  // of attention nodes that are not fused, and of nodes that lead to one
   Schedule schedule_;

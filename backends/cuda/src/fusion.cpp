@@ -4,6 +4,7 @@
 #include "ops/attention.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace quern::cuda {
@@ -34,6 +35,20 @@ bool Uses::whole(std::uint32_t v) const {
   return value.offset == 0 && value.bytes == graph_.values[value.root].bytes && is_contiguous(value.tensor);
 }
 
+std::optional<Uses::Columns> Uses::columns_of(std::uint32_t v) const {
+  const Tensor &view = tensor(v), &all = tensor(root(v));
+  if (view.dtype != QUERN_F32 || all.dtype != QUERN_F32 || all.rank < 2 || view.rank < 2 || !is_contiguous(all)) return {};
+  if (view.dims[0] != all.dims[0] || all.dims[0] == 0 || view.ranged != all.ranged || view.ranged > 1) return {};
+  const Columns found{static_cast<std::int64_t>(graph_.values[v].offset / 4), view.elements() / view.dims[0], all.elements() / all.dims[0]};
+  if (whole(v)) return found;
+  std::int64_t packed = 4;
+  for (std::uint32_t d = view.rank; d-- > 1; packed *= view.dims[d])
+    if (view.dims[d] != 1 && view.strides[d] != packed) return {};
+  // Kernels read eight at a time.
+  const bool in_row = view.dims[0] == 1 || view.strides[0] == found.of * 4;
+  return in_row && found.first % 8 == 0 && found.of % 8 == 0 && found.first + found.count <= found.of ? std::optional(found) : std::nullopt;
+}
+
 std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n, Refusal* why) const {
   const Node& node = graph_.nodes[n];
   const auto no = [&](Refusal reason) {
@@ -62,7 +77,7 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n, Refusal* why)
     if (rope.inputs[1] != node.inputs[5] || !given(rope.inputs[2]))
       return not_this("a rotation before it has other positions or a table that is made in the graph");
     if (tensor(rope.inputs[0]).dtype != QUERN_F32) return not_this("its queries or keys are not f32");
-    if (!whole(rope.inputs[0])) return not_this("what a rotation reads is a part of a value or a strided view");
+    if (!columns_of(rope.inputs[0])) return not_this("what a rotation reads is no packed part of each row");
     if (!stable(rope.inputs[0])) return not_this("what a rotation reads is written in place");
     return n_rope;
   };
@@ -95,7 +110,7 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n, Refusal* why)
   if (rope_k == none) return no(inner);
   const std::uint32_t v = graph_.nodes[write_v].inputs[0];
   if (tensor(v).dtype != QUERN_F32) return no("its values are not f32");
-  if (!whole(v)) return no("its values are a part of a value or a strided view");
+  if (!columns_of(v)) return no("its values are no packed part of each row");
   if (!stable(v)) return no("its values are written in place");
   const Node &of_q = graph_.nodes[rope_q], &of_k = graph_.nodes[rope_k];
   if (of_k.inputs[2] != of_q.inputs[2] || of_k.attributes->integer(QUERN_KEY_MODE) != of_q.attributes->integer(QUERN_KEY_MODE))
@@ -117,9 +132,10 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n, Refusal* why)
                   static_cast<std::uint32_t>(of_q.attributes->integer(QUERN_KEY_MODE)),
                   none,
                   none,
+                  false,
                   {rope_q, rope_k, write_k, write_v}};
-  // Norms of both, one weight for all heads, of what nothing else reads.
-  const auto norm_of = [&](std::uint32_t value, std::uint32_t user) {
+  // Norms of both, of what nothing else reads: of each head by one weight for all, or of all heads together.
+  const auto norm_of = [&](std::uint32_t value, std::uint32_t user, bool rows) {
     const auto not_this = [&](Refusal reason) {
       inner = reason;
       return none;
@@ -130,27 +146,34 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n, Refusal* why)
     if (!only_reader(root(value), user)) return not_this("the result of the norm is read by another node too");
     const Node& norm = graph_.nodes[made_by];
     const std::uint32_t weight = norm.inputs.size() < 2 ? none : norm.inputs[1];
-    const std::int64_t d = tensor(value).last();
+    const std::int64_t d = rows ? columns_of(value)->of : tensor(value).last();
     if (weight == none) return not_this("the norm has no weight");
     if (!given(weight)) return not_this("the norm's weight is made in the graph");
     if (tensor(weight).dtype != QUERN_F32 || tensor(weight).rank != 1 || tensor(weight).dims[0] != d)
       return not_this("the norm's weight is not one of f32 for all heads");
     const Tensor& x = tensor(norm.inputs[0]);
-    if (x.dtype != QUERN_F32 || x.rank != 3 || x.last() != d || !check_same_shape(x, tensor(value)).empty())
+    if (x.dtype != QUERN_F32 || x.rank != (rows ? 2 : 3) || x.last() != d || x.elements() != tensor(value).elements())
       return not_this("what the norm reads is not heads of f32");
-    if (!whole(norm.inputs[0]) || !whole(norm.outputs[0])) return not_this("the norm reads or writes a part of a value or a strided view");
+    if (!whole(norm.inputs[0]) || !whole(norm.outputs[0]) || !whole(value))
+      return not_this("the norm reads or writes a part of a value or a strided view");
     if (!stable(norm.inputs[0])) return not_this("what the norm reads is written in place");
     return made_by;
   };
-  const std::uint32_t norm_q = norm_of(found.q, rope_q), norm_k = norm_q == none ? none : norm_of(found.k, rope_k);
-  if (norm_q == none || norm_k == none) {
-    found.why_no_norms = inner;
-  } else if (!head_norms_serve(tensor(node.inputs[1]), tensor(node.inputs[2]), tensor(found.table))) {
-    found.why_no_norms = "no kernel norms heads of this size in this cache";
-  } else {
-    found.norm_q = norm_q, found.norm_k = norm_k;
+  for (const bool rows : {true, false}) {
+    const std::uint32_t norm_q = norm_of(found.q, rope_q, rows), norm_k = norm_q == none ? none : norm_of(found.k, rope_k, rows);
+    if (norm_q == none || norm_k == none) {
+      found.why_no_norms = inner;
+      continue;
+    }
+    if (!head_norms_serve(tensor(node.inputs[1]), tensor(node.inputs[2]), tensor(found.table), rows)) {
+      found.why_no_norms = "no kernel norms heads of this size in this cache";
+      continue;
+    }
+    found.why_no_norms = nullptr;
+    found.norm_q = norm_q, found.norm_k = norm_k, found.norm_rows = rows;
     found.q = graph_.nodes[norm_q].inputs[0], found.k = graph_.nodes[norm_k].inputs[0];
     found.nodes.push_back(norm_q), found.nodes.push_back(norm_k);
+    break;
   }
   return found;
 }
@@ -175,56 +198,39 @@ std::vector<std::uint32_t> Uses::around_attention(std::uint32_t n) const {
   return found;
 }
 
-sdk::Alone Uses::why_left(std::uint32_t n, const std::map<std::uint32_t, Refusal>& around, const Rules& rules) const {
-  const Node& node = graph_.nodes[n];
-  const auto attention = around.find(n);
-  switch (node.op) {
-    case QUERN_OP_MATMUL: return {n, "product", rules.product(n)};
-    case QUERN_OP_RMS_NORM:
-      if (attention != around.end()) return {n, "attention", attention->second};
-      return {n, "norm", rules.norm(n)};
-    case QUERN_OP_ATTENTION:
-    case QUERN_OP_ROPE:
-    case QUERN_OP_KV_WRITE:
-      return {n, "attention", attention != around.end() ? attention->second : "no attention that can be fused reads what it makes"};
-    case QUERN_OP_GLU: {
-      const auto maker_of = [&](std::size_t i) {
-        return i < node.inputs.size() && node.inputs[i] != none ? maker(root(node.inputs[i])) : none;
-      };
-      const std::uint32_t gate = maker_of(0), up = maker_of(1);
-      for (const std::uint32_t part : {gate, up}) {
-        if (part == none || graph_.nodes[part].op != QUERN_OP_MATMUL) return {n, "glu", "gate and up are no two products"};
-        if (const Refusal why = rules.product(part); why != nullptr) return {n, "glu", why};
-      }
-      return {n, "glu", rules.glu(gate, up)};
-    }
-    case QUERN_OP_ADD: {
-      Refusal why = "no operand is the result of a product that is fused";
-      for (const std::uint32_t v : node.inputs) {
-        const std::uint32_t product = v == none ? none : maker(root(v));
-        std::uint32_t other = none;
-        if (product == none || product > n || rules.product(product) != nullptr) continue;
-        if (add_of(product, other, &why) != none) why = rules.other_kernel;
-      }
-      return {n, "residual", why};
-    }
-    default: return {n, "", "no rule of this backend takes its op"};
-  }
-}
-
 HeadNorms Uses::head_norms(const Attention& what, const Graph& graph, const std::function<Address(std::uint32_t)>& address) {
   if (what.norm_q == none) return {};
   const Node &q = graph.nodes[what.norm_q], &k = graph.nodes[what.norm_k];
   const auto real = [](const Node& node, std::uint32_t key) { return static_cast<float>(node.attributes->real(key)); };
-  return {address(q.inputs[1]),       address(k.inputs[1]),      real(q, QUERN_KEY_WEIGHT_OFFSET), real(k, QUERN_KEY_WEIGHT_OFFSET),
-          real(q, QUERN_KEY_EPSILON), real(k, QUERN_KEY_EPSILON)};
+  return {address(q.inputs[1]),
+          address(k.inputs[1]),
+          real(q, QUERN_KEY_WEIGHT_OFFSET),
+          real(k, QUERN_KEY_WEIGHT_OFFSET),
+          real(q, QUERN_KEY_EPSILON),
+          real(k, QUERN_KEY_EPSILON),
+          what.norm_rows ? 1 : 0};
 }
 
-std::uint32_t Uses::glu_of(std::uint32_t gate, std::uint32_t up, Refusal* why) const {
+namespace {
+
+/// What a glu node without limits applies to gate, or act_none.
+int gate_activation(const Node& node) {
+  if (node.op != QUERN_OP_GLU) return act_none;
+  static constexpr int kinds[] = {act_silu, act_gelu_erf, act_gelu_tanh, act_relu, act_sigmoid};
+  const std::int64_t kind = node.attributes->integer(QUERN_KEY_KIND);
+  const bool plain = node.attributes->real(QUERN_KEY_ALPHA) == 1.0 &&
+                     node.attributes->real(QUERN_KEY_LIMIT) == std::numeric_limits<double>::infinity();
+  return plain && kind >= 0 && kind < static_cast<std::int64_t>(std::size(kinds)) ? kinds[kind] : act_none;
+}
+bool has_input(const Node& node, std::size_t i) { return node.inputs.size() > i && node.inputs[i] != QUERN_NONE; }
+
+}  // namespace
+
+std::optional<Uses::Glu> Uses::glu_of(std::uint32_t gate, std::uint32_t up, Refusal* why) const {
   const Node &a = graph_.nodes[gate], &b = graph_.nodes[up];
   const auto no = [&](Refusal reason) {
     tell(why, reason);
-    return none;
+    return std::nullopt;
   };
   const std::uint32_t ya = root(a.outputs[0]), yb = root(b.outputs[0]);
   if (readers(ya).size() != 1 || readers(yb).size() != 1 || kept(ya) || kept(yb)) return no("gate or up is read by another node too");
@@ -233,23 +239,128 @@ std::uint32_t Uses::glu_of(std::uint32_t gate, std::uint32_t up, Refusal* why) c
   const Node& node = graph_.nodes[n];
   if (node.op != QUERN_OP_GLU) return no("it is no gated activation");
   if (!joins(n)) return no(why_alone(n));
-  if (node.inputs.size() < 2 || node.inputs[1] == none) return no("gate and up are halves of one value");
+  if (!has_input(node, 1)) return no("gate and up are halves of one value");
   if (!stable(node.outputs[0])) return no("its result is written in place");
   if (root(node.inputs[0]) != ya || root(node.inputs[1]) != yb) return no("up is multiplied before gate");
-  if (node.attributes->integer(QUERN_KEY_KIND) != 0) return no("its activation is not SiLU");
-  if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0 || node.attributes->real(QUERN_KEY_LIMIT) != std::numeric_limits<double>::infinity())
-    return no("its activation has a limit or a factor");
-  if ((a.inputs.size() > 2 && a.inputs[2] != none) || (b.inputs.size() > 2 && b.inputs[2] != none)) return no("gate or up has a bias");
+  if (!whole(node.inputs[0]) || !whole(node.inputs[1])) return no("gate or up is a part of a product");
+  const int activation = gate_activation(node);
+  if (activation == act_none) return no("its activation has a limit or a factor");
+  if (has_input(a, 2) || has_input(b, 2)) return no("gate or up has a bias");
   if (!whole(node.outputs[0]) || tensor(node.outputs[0]).dtype != QUERN_F32) return no("its result is not packed f32");
-  return n;
+  return Glu{n, activation, 0, 0};
 }
 
-std::uint32_t Uses::add_of(std::uint32_t product, std::uint32_t& other, Refusal* why) const {
+std::optional<Uses::Glu> Uses::glu_of_columns(std::uint32_t product, Refusal* why) const {
+  const auto no = [&](Refusal reason) {
+    tell(why, reason);
+    return std::nullopt;
+  };
+  const Node& made = graph_.nodes[product];
+  const std::uint32_t y = root(made.outputs[0]);
+  if (kept(y) || readers(y).empty() || !only_reader(y, readers(y)[0])) return no("the product is read by another node too");
+  if (has_input(made, 2)) return no("the product of gate and up has a bias");
+  const std::uint32_t n = readers(y)[0];
+  const Node& node = graph_.nodes[n];
+  if (node.op != QUERN_OP_GLU) return no("it is no gated activation");
+  const int activation = gate_activation(node);
+  if (activation == act_none) return no("its activation has a limit or a factor");
+  if (!joins(n)) return no(why_alone(n));
+  if (!stable(node.outputs[0])) return no("its result is written in place");
+  if (!whole(node.outputs[0]) || tensor(node.outputs[0]).dtype != QUERN_F32) return no("its result is not packed f32");
+  const Refusal no_halves = "gate and up are not the two halves of a product's columns";
+  const std::int64_t half = tensor(node.outputs[0]).last();
+  const auto gate = columns_of(node.inputs[0]);
+  if (!gate || gate->of != 2 * half || tensor(node.inputs[0]).rank != 2) return no(no_halves);
+  if (!has_input(node, 1)) {  // one input has both
+    const std::int64_t first = node.attributes->integer(QUERN_KEY_SWAPPED) != 0 ? half : 0;
+    if (gate->count != 2 * half) return no(no_halves);
+    return Glu{n, activation, first, half - first};
+  }
+  const auto up = columns_of(node.inputs[1]);
+  if (!up || root(node.inputs[0]) != y || root(node.inputs[1]) != y || gate->count != half || up->count != half) return no(no_halves);
+  if (gate->first + up->first != half || gate->first == up->first) return no(no_halves);
+  return Glu{n, activation, gate->first, up->first};
+}
+
+std::uint32_t Uses::activation_behind(std::uint32_t product, int& activation) const {
+  const std::uint32_t y = root(graph_.nodes[product].outputs[0]);
+  if (kept(y) || readers(y).size() != 1) return none;
+  const std::uint32_t n = readers(y)[0];
+  const Node& node = graph_.nodes[n];
+  static constexpr int gelu_kinds[] = {act_gelu_erf, act_gelu_tanh, act_gelu_quick};
+  activation = node.op == QUERN_OP_GELU   ? gelu_kinds[node.attributes->integer(QUERN_KEY_KIND)]
+               : node.op == QUERN_OP_SILU ? static_cast<int>(act_silu)
+               : node.op == QUERN_OP_RELU ? static_cast<int>(act_relu)
+                                          : static_cast<int>(act_none);
+  return activation != act_none && joins(n) && stable(node.outputs[0]) && whole(node.inputs[0]) && whole(node.outputs[0]) &&
+                 tensor(node.outputs[0]).dtype == QUERN_F32
+             ? n
+             : none;
+}
+
+bool Uses::row_norm(std::uint32_t n) const {
+  const Node& node = graph_.nodes[n];
+  if ((node.op != QUERN_OP_RMS_NORM && node.op != QUERN_OP_LAYER_NORM) || !joins(n) || !has_input(node, 1) || !given(node.inputs[1]))
+    return false;
+  if (node.op == QUERN_OP_LAYER_NORM && has_input(node, 2) && !given(node.inputs[2])) return false;
+  const Tensor& x = tensor(node.inputs[0]);
+  return x.dtype == QUERN_F32 && x.rank == 2 && x.last() % 32 == 0 && x.last() <= most_row && whole(node.inputs[0]) &&
+         stable(node.inputs[0]) && whole(node.outputs[0]) && stable(node.outputs[0]) && tensor(node.outputs[0]).dtype == QUERN_F32;
+}
+
+std::optional<Uses::NormedSum> Uses::normed_sum_at(std::uint32_t add) const {
+  const Node& node = graph_.nodes[add];
+  if (node.op != QUERN_OP_ADD || !joins(add) || node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return {};
+  const Tensor& sum = tensor(node.outputs[0]);
+  if (sum.dtype != QUERN_F32 || !whole(node.outputs[0]) || !stable(node.outputs[0])) return {};
+  for (const std::size_t i : {0u, 1u}) {
+    const std::uint32_t normed = node.inputs[i], other = node.inputs[1 - i], norm = maker(root(normed));
+    if (norm == none || graph_.nodes[norm].op != QUERN_OP_RMS_NORM || !row_norm(norm) || !only_reader(root(normed), add) ||
+        readers(root(normed)).size() != 1)
+      continue;
+    if (!whole(normed) || !whole(other) || !stable(other) || tensor(other).dtype != QUERN_F32 ||
+        !check_same_shape(tensor(other), sum).empty() || !check_same_shape(tensor(normed), sum).empty())
+      continue;
+    return NormedSum{norm, graph_.nodes[norm].inputs[0], other};
+  }
+  return {};
+}
+
+std::optional<Uses::ExpertGlu> Uses::expert_glu_at(std::uint32_t n) const {
+  const Node& node = graph_.nodes[n];
+  const int activation = gate_activation(node);
+  if (activation == act_none || !joins(n) || !has_input(node, 1) || !stable(node.outputs[0])) return {};
+  const auto product_of = [&](std::uint32_t value) {
+    const std::uint32_t made_by = maker(root(value));
+    return made_by != none && graph_.nodes[made_by].op == QUERN_OP_MATMUL_ID && joins(made_by) && whole(value) && stable(value) &&
+                   only_reader(root(value), n) && given(graph_.nodes[made_by].inputs[1])
+               ? made_by
+               : none;
+  };
+  const std::uint32_t gate = product_of(node.inputs[0]), up = product_of(node.inputs[1]);
+  if (gate == none || up == none || gate == up) return {};
+  const Node &a = graph_.nodes[gate], &b = graph_.nodes[up];
+  if (a.inputs[0] != b.inputs[0] || a.inputs[2] != b.inputs[2] || !stable(a.inputs[0]) || !stable(a.inputs[2])) return {};
+  return ExpertGlu{gate, up, activation};
+}
+
+std::uint32_t Uses::expert_product_of(std::uint32_t n) const {
+  const Node& node = graph_.nodes[n];
+  if (node.op != QUERN_OP_MOE_COMBINE || !joins(n) || !stable(node.outputs[0])) return none;
+  const std::uint32_t x = node.inputs[0], made_by = maker(root(x));
+  if (made_by == none || graph_.nodes[made_by].op != QUERN_OP_MATMUL_ID || !joins(made_by) || !whole(x) || !stable(x)) return none;
+  const Node& down = graph_.nodes[made_by];
+  const bool fixed = given(down.inputs[1]) && stable(down.inputs[0]) && stable(down.inputs[2]) && stable(node.inputs[1]);
+  return fixed && only_reader(root(x), n) && whole(node.outputs[0]) && tensor(node.outputs[0]).dtype == QUERN_F32 ? made_by : none;
+}
+
+std::uint32_t Uses::add_of(std::uint32_t summand, std::uint32_t from, const std::vector<bool>& made, std::uint32_t& other,
+                           Refusal* why) const {
   const auto no = [&](Refusal reason) {
     tell(why, reason);
     return none;
   };
-  const std::uint32_t y = root(graph_.nodes[product].outputs[0]);
+  const std::uint32_t y = root(graph_.nodes[summand].outputs[0]);
   if (kept(y) || readers(y).size() != 1) return no("the product is read by another node too");
   const std::uint32_t n = readers(y)[0];
   const Node& node = graph_.nodes[n];
@@ -265,7 +376,7 @@ std::uint32_t Uses::add_of(std::uint32_t product, std::uint32_t& other, Refusal*
   if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !check_same_shape(t, sum).empty())
     return no("its operands are not f32 of one shape");
   const std::uint32_t made_by = maker(root(operand));
-  if (made_by != none && made_by > product) return no("its other operand is made behind the product");
+  if (made_by != none && made_by > from && !made[made_by]) return no("its other operand is made behind the product");
   // The sum is stored where the product stands.
   if (!stable(operand) || !stable(node.outputs[0])) return no("its other operand or its result is written in place");
   other = operand;

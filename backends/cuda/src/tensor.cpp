@@ -36,4 +36,11 @@ Blocks blocks_of(const Tensor& tensor) noexcept {
   return blocks;
 }
 
+Blocks blocks_of_rows(const Tensor& matrix, std::int64_t first) noexcept {
+  Blocks blocks = blocks_of(matrix);
+  const auto before = static_cast<Address>(first * (matrix.last() / fields_of(matrix.dtype).elements));
+  for (int p = 0; p < sdk::BlockFields::count; ++p) blocks.plane[p] += before * static_cast<Address>(blocks.stride[p]);
+  return blocks;
+}
+
 }  // namespace quern::cuda

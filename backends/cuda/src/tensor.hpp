@@ -20,5 +20,7 @@ sdk::BlockFields fields_of(quern_dtype dtype) noexcept;
 View view_of(const Tensor& tensor) noexcept;
 /// A matrix of any dtype whose rows are k elements long, as kernels decode it. k is a multiple of 16.
 Blocks blocks_of(const Tensor& tensor) noexcept;
+/// Its rows from `first` on, a multiple of 16.
+Blocks blocks_of_rows(const Tensor& matrix, std::int64_t first) noexcept;
 
 }  // namespace quern::cuda

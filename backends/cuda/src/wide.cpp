@@ -5,6 +5,7 @@
 #include "ops/attention.hpp"
 #include "ops/attention_batch.hpp"
 #include "ops/mixed.hpp"
+#include "ops/norm.hpp"
 
 #include <algorithm>
 #include <map>
@@ -36,7 +37,7 @@ class Fuser : Uses {
  public:
   /// With `card`: products by kernels/mixed.cu, which that card has.
   explicit Fuser(const Graph& graph, const CardFacts* card = nullptr)
-      : Uses(graph), card_(card), done_(graph.nodes.size(), false), norms_(graph.nodes.size(), false) {}
+      : Uses(graph), card_(card), done_(graph.nodes.size(), false), norms_(graph.nodes.size(), false), made_(graph.nodes.size(), false) {}
 
   Schedule run() {
     choose_symbol();
@@ -56,6 +57,11 @@ class Fuser : Uses {
     find_norms();
     find_operands();
     if (operands_.empty()) return nothing("no product of the graph runs in 16 bits");
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
+      if (const auto sum = normed_sum_at(n); sum && symbol_of(graph_.nodes[n].outputs[0]) == symbol_) {
+        sums_[n] = *sum;
+        done_[sum->norm] = true;
+      }
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (graph_.nodes[n].op != QUERN_OP_ATTENTION) continue;
       Refusal why = nullptr;
@@ -74,8 +80,11 @@ class Fuser : Uses {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (done_[n]) continue;
       if (attention_.contains(n)) emit_attention(n);
+      else if (sums_.contains(n)) emit_row(n, sums_.at(n).norm, sums_.at(n).other, graph_.nodes[n].outputs[0]);
       else if (norms_[n]) emit_norm(n);
       else if (is_product(n)) emit_products(n);
+      else if (activates(n)) emit_activation(n);
+      else if (makes_operand(n)) emit_row(n, n, none, graph_.nodes[n].outputs[0]);
       else {
         schedule_.alone.push_back(alone(n));
         schedule_.steps.push_back(std::move(general.steps[n]));
@@ -160,8 +169,17 @@ class Fuser : Uses {
   }
   bool has_bias(const Attention& what) const {
     return std::ranges::any_of(std::initializer_list<std::uint32_t>{what.q, what.k, what.v},
-                               [&](std::uint32_t v) { return bias_of(maker(root(v))) != none; });
+                               [&](std::uint32_t v) { return bias_at(v).value != none; });
   }
+  /// The bias of a value that is columns of a product, and its first element that counts.
+  struct BiasAt {
+    std::uint32_t value;
+    std::int64_t first;
+    Address in(const StepContext& context) const {
+      return value == none ? 0 : context.tensor(value).data + static_cast<Address>(first) * 4;
+    }
+  };
+  BiasAt bias_at(std::uint32_t v) const { return {bias_of(maker(root(v))), columns_of(v)->first}; }
   std::uint32_t bias_of(std::uint32_t product) const {
     const Node& node = graph_.nodes[product];
     return node.inputs.size() > 2 ? node.inputs[2] : none;
@@ -230,8 +248,112 @@ class Fuser : Uses {
     return at != operands_.end() && !at->second.filled ? &at->second : nullptr;
   }
 
+  /// Whether a norm's result is an operand, which it can make in its own pass: what emit_norm does not take.
+  bool makes_operand(std::uint32_t n) {
+    return row_norm(n) && symbol_of(graph_.nodes[n].outputs[0]) == symbol_ && wanted(root(graph_.nodes[n].outputs[0])) != nullptr;
+  }
+  /// Whether this is an activation of a product whose result is an operand.
+  bool activates(std::uint32_t n) {
+    const Node& node = graph_.nodes[n];
+    const std::uint32_t made_by = node.inputs.empty() || node.inputs[0] == none ? none : maker(root(node.inputs[0]));
+    int activation = act_none;
+    return made_by != none && is_product(made_by) && activation_behind(made_by, activation) == n &&
+           tensor(node.outputs[0]).last() % 8 == 0 && wanted(root(node.outputs[0])) != nullptr;
+  }
+  void emit_activation(std::uint32_t n) {
+    done_[n] = true;
+    const Node& node = graph_.nodes[n];
+    const std::uint32_t x = node.inputs[0];
+    int activation = act_none;
+    activation_behind(maker(root(x)), activation);
+    Operand& out = *wanted(root(node.outputs[0]));
+    const bool half = half_of(readers(root(node.outputs[0])).front());
+    out.filled = true;
+    Step step;
+    step.first_node = n;
+    step.nodes = {n};
+    step.kernel = "activation.16.cuda";
+    step.reads = {x};
+    step.extras = {out.slot};
+    step.emit = [=, to = out.slot, mixed = mixes()](const StepContext& context, Launcher& launcher) {
+      const Tensor& t = context.tensor(x);
+      const std::int64_t m = t.dims[0], k = t.last();
+      const Glu16Params p{t.data, context.extra(to), m, static_cast<int>(k), half, 1.0f, 0.0f, activation, room_of(mixed, m), 1};
+      launcher.launch("wide", "glu16", launcher.spread(m * k / 8), 256, p);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+  /// A norm, perhaps with a sum, and the operand that the next products take of the result, perhaps through their norm.
+  void emit_row(std::uint32_t n, std::uint32_t norm, std::uint32_t other, std::uint32_t result) {
+    done_[n] = true;
+    const Node& node = graph_.nodes[norm];
+    const bool layer = node.op == QUERN_OP_LAYER_NORM;
+    const std::uint32_t x = node.inputs[0], weight = node.inputs[1], bias = layer && node.inputs.size() > 2 ? node.inputs[2] : none;
+    const std::uint32_t r = root(result);
+    // The operand of the result itself, or of one norm of it.
+    Operand* out = nullptr;
+    std::uint32_t next = none;
+    bool half = false;
+    for (auto& [key, operand] : operands_) {
+      const bool of_norm = key.norm != none && norms_[key.norm] && !done_[key.norm];
+      if (key.value != r || operand.filled || (key.norm != none && !of_norm)) continue;
+      next = key.norm, out = &operand, half = key.half;
+      if (next != none) done_[next] = true;
+      break;
+    }
+    const bool store = out == nullptr || next != none || !only_products(r);
+    Step step;
+    step.first_node = n;
+    step.nodes = {n};
+    if (norm != n) step.nodes.push_back(norm);
+    if (next != none) step.nodes.push_back(next);
+    step.kernel = concat(layer ? "layer_norm" : "norm", other == none ? "" : ".add", next == none ? "" : ".norm",
+                         out == nullptr ? "" : ".16", ".cuda");
+    const std::uint32_t next_weight = next == none ? none : graph_.nodes[next].inputs[1];
+    step.reads = {x, weight, bias, other, next_weight};
+    if (store) step.writes = {result};
+    std::uint32_t to = none;
+    if (out != nullptr) {
+      out->filled = true;
+      to = out->slot;
+      step.extras = {to};
+    }
+    const auto real = [&](std::uint32_t of, std::uint32_t key) { return static_cast<float>(graph_.nodes[of].attributes->real(key)); };
+    const float offset = layer ? 0.0f : real(norm, QUERN_KEY_WEIGHT_OFFSET), epsilon = real(norm, QUERN_KEY_EPSILON),
+                next_offset = next == none ? 0.0f : real(next, QUERN_KEY_WEIGHT_OFFSET),
+                next_epsilon = next == none ? 0.0f : real(next, QUERN_KEY_EPSILON);
+    const bool settles = mixes() && !batch_settled_, in_product = takes_raw() && next != none;
+    batch_settled_ = batch_settled_ || settles;
+    step.emit = [=, mixed = mixes()](const StepContext& context, Launcher& launcher) {
+      const auto address = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
+      const Tensor& rows = context.tensor(x);
+      const std::int64_t m = rows.dims[0];
+      RowParams p{};
+      p.x = rows.data;
+      p.weight = address(weight);
+      p.bias = address(bias);
+      p.layer = layer ? 1 : 0;
+      p.offset = offset;
+      p.epsilon = epsilon;
+      p.added = address(other);
+      if (store) p.y = context.tensor(result).data;
+      if (to != none && !(in_product && m == 1)) {  // of one row its products make the norm
+        p.y16 = context.extra(to);
+        p.half = half ? 1 : 0;
+        p.columns = room_of(mixed, m);
+        p.next_weight = address(next_weight);
+        p.next_offset = next_offset;
+        p.next_epsilon = next_epsilon;
+      }
+      p.h = static_cast<int>(rows.last());
+      p.settles = settles ? 1 : 0;
+      launch_norm_row(p, m, launcher);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
   /// The columns of an operand of mixed.cu, else 0.
-  static int columns_of(bool mixed, std::int64_t rows) { return mixed ? static_cast<int>(operand_columns(rows)) : 0; }
+  static int room_of(bool mixed, std::int64_t rows) { return mixed ? static_cast<int>(operand_columns(rows)) : 0; }
 
   void emit_norm(std::uint32_t n) {
     done_[n] = true;
@@ -255,7 +377,7 @@ class Fuser : Uses {
       const Tensor& t = context.tensor(x);
       if (raw && t.rows() == 1) return;  // its products do it
       const Norm16Params p{t.data, context.tensor(weight).data, context.extra(to), static_cast<int>(t.last()), half, epsilon,
-                           offset, columns_of(mixed, t.rows()), settles ? 1 : 0};
+                           offset, room_of(mixed, t.rows()),    settles ? 1 : 0};
       launcher.launch("wide", "norm16", {t.rows(), 1, 1}, 256, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -298,7 +420,7 @@ class Fuser : Uses {
     step.extras = {operand.slot};
     step.emit = [=, to = operand.slot, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(key.value);
-      const To16Params p{t.data, context.extra(to), t.elements(), key.half, columns_of(mixed, t.elements() / in_k), static_cast<int>(in_k)};
+      const To16Params p{t.data, context.extra(to), t.elements(), key.half, room_of(mixed, t.elements() / in_k), static_cast<int>(in_k)};
       launcher.launch("wide", "to16", launcher.spread(t.elements() / 4), 256, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -323,17 +445,24 @@ class Fuser : Uses {
                    half);
   }
 
+  /// Rows of a matrix that are one part of a step.
+  struct Part {
+    std::uint32_t weight;
+    std::int64_t first, rows;
+  };
+  Part all_rows(std::uint32_t product) const {
+    const std::uint32_t weight = graph_.nodes[product].inputs[1];
+    return {weight, 0, tensor(weight).dims[0]};
+  }
   /// The parameters of kernels/mixed.cu for the products of an operand.
-  static MixedParams mixed_params(const std::vector<std::uint32_t>& weights, const Operand& in, std::int64_t m,
-                                  const StepContext& context) {
+  static MixedParams mixed_params(const std::vector<Part>& parts, const Operand& in, std::int64_t m, const StepContext& context) {
     MixedParams p{};
     p.t = static_cast<int>(m);
-    p.columns = columns_of(true, m);
-    p.parts = static_cast<int>(weights.size());
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      const Tensor& w = context.tensor(weights[i]);
-      p.part[i].w = blocks_of(w);
-      p.part[i].rows = static_cast<int>(w.dims[0]);
+    p.columns = room_of(true, m);
+    p.parts = static_cast<int>(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      p.part[i].w = blocks_of_rows(context.tensor(parts[i].weight), parts[i].first);
+      p.part[i].rows = static_cast<int>(parts[i].rows);
     }
     p.k = static_cast<int>(in.k);
     p.x = context.extra(in.slot);
@@ -346,10 +475,12 @@ class Fuser : Uses {
   void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel, float smaller = 0) {
     const Operand in = operands_.at(key);
     std::vector<std::uint32_t> weights;
+    std::vector<Part> parts;
     std::int64_t row = 0;
     for (const std::uint32_t n : group) {
-      weights.push_back(graph_.nodes[n].inputs[1]);
-      row += tensor(weights.back()).dims[0];
+      parts.push_back(all_rows(n));
+      weights.push_back(parts.back().weight);
+      row += parts.back().rows;
     }
     if (!mixes()) schedule_.dense.push_back(weights);
     Step step;
@@ -364,7 +495,7 @@ class Fuser : Uses {
     step.emit = [=, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const std::int64_t m = context.tensor(rows_of).dims[0];
       if (mixed) {
-        MixedParams p = mixed_params(weights, in, m, context);
+        MixedParams p = mixed_params(parts, in, m, context);
         take_raw(p, norm, context);
         Address y = context.extra(buffer);
         for (int i = 0; i < p.parts; ++i) {
@@ -409,7 +540,7 @@ class Fuser : Uses {
     // Queries, keys and values of an attention that takes them from a buffer.
     for (const std::uint32_t n : attention_of_queries_[first])
       if (auto& what = attention_.at(n); what.buffer == none) {
-        const std::vector<std::uint32_t> group = {first, maker(root(what.of.k)), maker(root(what.of.v))};
+        const std::vector<std::uint32_t> group = products_of(what.of);
         std::uint64_t columns = 0;
         for (const std::uint32_t g : group) {
           done_[g] = true;
@@ -419,21 +550,37 @@ class Fuser : Uses {
         const Tensor &k = tensor(graph_.nodes[n].inputs[1]), &v = tensor(graph_.nodes[n].inputs[2]);
         what.half = !mixes() && key.half && k.dtype == QUERN_F16 && v.dtype == QUERN_F16 &&
                     rope_by_eights(k.last(), v.last(), tensor(what.of.table));
-        return side_by_side(group, key, what.buffer, mixes() ? "matmul.mixed.three.cuda" : "matmul.16.three.cuda", what.half ? 1.0f : 0.0f);
+        const char* const kernel = group.size() == 1 ? mixes() ? "matmul.mixed.one.cuda" : "matmul.16.one.cuda"
+                                   : mixes()         ? "matmul.mixed.three.cuda"
+                                                     : "matmul.16.three.cuda";
+        return side_by_side(group, key, what.buffer, kernel, what.half ? 1.0f : 0.0f);
       }
-    // Gate and up.
+    // Gate and up: two products, or the halves of one.
     const std::uint32_t second = first + 1;
     if (second < graph_.nodes.size() && !done_[second] && why_no_glu(first, second) == nullptr) {
-      const std::uint32_t glu = glu_of(first, second);
-      if (Operand* out = wanted(root(graph_.nodes[glu].outputs[0])); out != nullptr) return emit_glu(first, second, glu, key, *out);
+      const Glu glu = *glu_of(first, second);
+      if (Operand* out = wanted(root(graph_.nodes[glu.node].outputs[0])); out != nullptr)
+        return emit_glu({first, second}, {all_rows(first), all_rows(second)}, glu, key, *out);
     }
+    if (const auto glu = glu_of_columns(first); glu && why_no_halves(first, *glu) == nullptr)
+      if (Operand* out = wanted(root(graph_.nodes[glu->node].outputs[0])); out != nullptr) {
+        const Part all = all_rows(first);
+        return emit_glu({first}, {{all.weight, glu->gate, all.rows / 2}, {all.weight, glu->up, all.rows / 2}}, *glu, key, *out);
+      }
     done_[first] = true;
     const Node& node = graph_.nodes[first];
     std::uint32_t residual = none, stored = node.outputs[0];
-    const std::uint32_t add = add_of(first, residual);
+    std::uint32_t add = add_of(first, first, made_, residual);
+    if (add != none && sums_.contains(add)) add = residual = none;
     if (add != none) {
       stored = graph_.nodes[add].outputs[0];
-      done_[add] = true;
+      done_[add] = made_[add] = true;
+    }
+    std::uint32_t residual2 = none, second_add = mixes() && add != none ? add_of(add, first, made_, residual2) : none;
+    if (second_add != none && sums_.contains(second_add)) second_add = residual2 = none;
+    if (second_add != none) {
+      stored = graph_.nodes[second_add].outputs[0];
+      done_[second_add] = made_[second_add] = true;
     }
     const Operand in = operands_.at(key);
     const std::uint32_t weights = node.inputs[1], bias = bias_of(first), workspace = workspace_;
@@ -441,17 +588,18 @@ class Fuser : Uses {
     Step step;
     step.first_node = first;
     step.nodes = {first};
-    if (add != none) step.nodes.push_back(add);
-    step.kernel = concat(mixes() ? "matmul.mixed" : "matmul.16", add == none ? ".cuda" : ".add.cuda");
+    for (const std::uint32_t sum : {add, second_add})
+      if (sum != none) step.nodes.push_back(sum);
+    step.kernel = concat(mixes() ? "matmul.mixed" : "matmul.16", add == none ? "" : ".add", second_add == none ? "" : ".add", ".cuda");
     const Norm norm = norm_of(key);
-    step.reads = {weights, bias, residual, norm.value, norm.weight};
+    step.reads = {weights, bias, residual, residual2, norm.value, norm.weight};
     step.writes = {stored};
     step.extras = {in.slot, workspace_};
-    step.emit = [=, half = key.half, mixed = mixes()](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, half = key.half, mixed = mixes(), own = all_rows(first)](const StepContext& context, Launcher& launcher) {
       const Tensor &w = context.tensor(weights), &y = context.tensor(stored);
       if (mixed) {
         for (std::int64_t from = 0; from < y.dims[0]; from += most_mixed_rows) {  // of the head more at a time
-          MixedParams p = mixed_params({weights}, in, y.dims[0], context);
+          MixedParams p = mixed_params({own}, in, y.dims[0], context);
           const auto bytes = static_cast<Address>(from * w.dims[0]) * 4;
           p.t = static_cast<int>(std::min(most_mixed_rows, y.dims[0] - from));
           p.x += static_cast<Address>(operand_bytes(from, in.k));
@@ -460,6 +608,7 @@ class Fuser : Uses {
           p.part[0].row = p.part[0].rows;
           p.part[0].bias = bias == none ? 0 : context.tensor(bias).data;
           p.residual = residual == none ? 0 : context.tensor(residual).data + bytes;
+          p.residual2 = residual2 == none ? 0 : context.tensor(residual2).data + bytes;
           launch_mixed(p, launcher);
         }
         return;
@@ -477,33 +626,42 @@ class Fuser : Uses {
     if (up != gate + 1) return "gate and up are no neighbours in this order";
     if (key_of(gate) != key_of(up)) return "gate and up are products of different operands";
     Refusal why = nullptr;
-    if (glu_of(gate, up, &why) == none) return why;
+    if (!glu_of(gate, up, &why)) return why;
     if (tensor(graph_.nodes[gate].inputs[1]).dims[0] != tensor(graph_.nodes[up].inputs[1]).dims[0])
       return "gate and up have different numbers of rows of weights";
     return nullptr;
   }
 
-  void emit_glu(std::uint32_t gate, std::uint32_t up, std::uint32_t glu, const Key& key, Operand& out) {
-    done_[gate] = done_[up] = done_[glu] = true;
-    const std::int64_t n = tensor(graph_.nodes[gate].inputs[1]).dims[0];
-    const std::uint32_t weights[] = {graph_.nodes[gate].inputs[1], graph_.nodes[up].inputs[1]};
-    if (mixes() && tensor(weights[0]).dtype == tensor(weights[1]).dtype) {
-      const bool half = half_of(readers(root(graph_.nodes[glu].outputs[0])).front());
+  /// Why the halves of one product are no gate and up in one step.
+  Refusal why_no_halves(std::uint32_t product, const Glu& glu) const {
+    if (tensor(graph_.nodes[product].inputs[1]).dims[0] % 32 != 0) return "the halves of its product are no whole tiles of rows";
+    return mixes() || glu.gate == 0 ? nullptr : "up lies before gate";
+  }
+
+  /// `parts`: gate and up, of one product or of two.
+  void emit_glu(const std::vector<std::uint32_t>& group, const std::vector<Part>& parts, const Glu& glu, const Key& key, Operand& out) {
+    for (const std::uint32_t n : group) done_[n] = true;
+    done_[glu.node] = true;
+    const std::uint32_t gate = group.front();
+    const std::int64_t n = parts[0].rows;
+    if (mixes() && tensor(parts[0].weight).dtype == tensor(parts[1].weight).dtype) {
+      const bool half = half_of(readers(root(graph_.nodes[glu.node].outputs[0])).front());
       out.filled = true;
       out.scale = half ? glu_scale : 1.0f;
       Step step;
       step.first_node = gate;
-      step.nodes = {gate, up, glu};
+      step.nodes = group;
+      step.nodes.push_back(glu.node);
       step.kernel = "matmul.mixed.glu.cuda";
       const Operand in = operands_.at(key);
       const Norm norm = norm_of(key);
-      step.reads = {weights[0], weights[1], norm.value, norm.weight};
+      step.reads = {parts[0].weight, parts[1].weight, norm.value, norm.weight};
       step.extras = {in.slot, out.slot};
-      step.emit = [=, scale = out.scale, rows_of = graph_.nodes[gate].inputs[0],
-                   gate_up = std::vector<std::uint32_t>{weights[0], weights[1]},
-                   to = out.slot](const StepContext& context, Launcher& launcher) {
-        MixedParams p = mixed_params(gate_up, in, context.tensor(rows_of).dims[0], context);
+      step.emit = [=, scale = out.scale, rows_of = graph_.nodes[gate].inputs[0], to = out.slot](const StepContext& context,
+                                                                                                Launcher& launcher) {
+        MixedParams p = mixed_params(parts, in, context.tensor(rows_of).dims[0], context);
         p.glu = 1;
+        p.activation = glu.activation;
         p.glu_y = context.extra(to);
         p.glu_scale = scale;
         p.half = half ? 1 : 0;
@@ -515,19 +673,20 @@ class Fuser : Uses {
     }
     const std::uint32_t buffer = slot(most_rows() * static_cast<std::uint64_t>(n) * 8);
     const bool y16 = key.half && !mixes();
-    side_by_side({gate, up}, key, buffer, mixes() ? "matmul.mixed.two.cuda" : "matmul.16.two.cuda", y16 ? gate_scale : 0.0f);
-    const bool half = half_of(readers(root(graph_.nodes[glu].outputs[0])).front());
+    side_by_side(group, key, buffer, mixes() ? "matmul.mixed.two.cuda" : "matmul.16.two.cuda", y16 ? gate_scale : 0.0f);
+    const bool half = half_of(readers(root(graph_.nodes[glu.node].outputs[0])).front());
     out.filled = true;
     out.scale = half ? glu_scale : 1.0f;
     Step step;
-    step.first_node = glu;
-    step.nodes = {glu};
+    step.first_node = glu.node;
+    step.nodes = {glu.node};
     step.kernel = "glu.16.cuda";
     step.extras = {buffer, out.slot};
     const std::uint32_t rows_of = graph_.nodes[gate].inputs[0];
-    step.emit = [=, to = out.slot, scale = out.scale](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, to = out.slot, scale = out.scale, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const std::int64_t m = context.tensor(rows_of).dims[0];
-      const Glu16Params p{context.extra(buffer), context.extra(to), m, static_cast<int>(n), half, scale, y16 ? gate_scale : 0.0f};
+      const Glu16Params p{context.extra(buffer), context.extra(to), m, static_cast<int>(n), half, scale, y16 ? gate_scale : 0.0f,
+                          glu.activation,        room_of(mixed, m), 0};
       launcher.launch("wide", "glu16", launcher.spread(m * n / 8), 256, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -538,7 +697,8 @@ class Fuser : Uses {
     const Node& node = graph_.nodes[n];
     const Tensor &q = tensor(node.inputs[0]), &k = tensor(node.inputs[1]), &v = tensor(node.inputs[2]), &y = tensor(node.outputs[0]);
     if (symbol_of(node.inputs[0]) != symbol_) return "its number of rows is another one than that of most products";
-    if (!attention_rows_serves(k, v) || q.dims[1] % k.dims[1] != 0) return "no kernel of many rows takes heads of this size in this cache";
+    if (q.dims[1] % k.dims[1] != 0 || k.last() != v.last() || k.last() % 8 != 0 || (k.dtype != QUERN_F16 && k.dtype != QUERN_BF16))
+      return "no kernel of many rows takes heads of this size in this cache";
     if (!(k.dtype == QUERN_F16 ? node.f16_allowed() : node.bf16_allowed())) return "its numerics allow no 16-bit queries";
     for (std::size_t i = 6; i < node.inputs.size(); ++i)
       if (node.inputs[i] != none) return "it has sinks or a mask";
@@ -548,16 +708,28 @@ class Fuser : Uses {
     if (!rope_kv_serves(k, v, tensor(what.table))) return "no kernel rotates heads of this size and writes them to this cache";
     std::uint32_t operand = none;
     for (const std::uint32_t value : {what.q, what.k, what.v}) {
-      const std::uint32_t made_by = maker(root(value));
+      const std::uint32_t r = root(value), made_by = maker(r);
       if (made_by == none || !is_product(made_by)) return "queries, keys or values come from no product in 16 bits";
-      if (!whole(value)) return "queries, keys or values are a part of a product";
-      if (kept(root(value)) || readers(root(value)).size() != 1) return "queries, keys or values are read by another node too";
+      if (kept(r) || !std::ranges::all_of(readers(r), [&](std::uint32_t user) { return std::ranges::count(what.nodes, user) != 0; }))
+        return "queries, keys or values are read by another node too";
       if (operand != none && key_of(made_by) != key_of(operand)) return "queries, keys and values are products of different operands";
       operand = made_by;
     }
-    const std::uint32_t first = maker(root(what.q));
-    if (first < maker(root(what.k)) && maker(root(what.k)) < maker(root(what.v))) return nullptr;
-    return "queries, keys and values are not made in this order";
+    const std::uint32_t of_q = maker(root(what.q)), of_k = maker(root(what.k)), of_v = maker(root(what.v));
+    if (of_q == of_k && of_k == of_v) {  // columns of one product
+      const auto q_at = *columns_of(what.q), k_at = *columns_of(what.k), v_at = *columns_of(what.v);
+      const bool in_order = q_at.first == 0 && k_at.first == q_at.count && v_at.first == k_at.first + k_at.count &&
+                            v_at.first + v_at.count == q_at.of;
+      return in_order ? nullptr : "queries, keys and values are not all columns of their product, in this order";
+    }
+    if (!whole(what.q) || !whole(what.k) || !whole(what.v)) return "queries, keys or values are a part of a product";
+    return of_q < of_k && of_k < of_v ? nullptr : "queries, keys and values are not made in this order";
+  }
+  /// The products that make queries, keys and values, side by side.
+  std::vector<std::uint32_t> products_of(const Attention& what) const {
+    const std::uint32_t of_q = maker(root(what.q)), of_k = maker(root(what.k));
+    if (of_q == of_k) return {of_q};
+    return {of_q, of_k, maker(root(what.v))};
   }
 
   void emit_attention(std::uint32_t n) {
@@ -566,7 +738,7 @@ class Fuser : Uses {
     const auto& [what, buffer, x16] = attention_.at(n);
     const Tensor &q = tensor(node.inputs[0]), &k = tensor(node.inputs[1]);
     const std::uint32_t queries = slot(most_rows() * static_cast<std::uint64_t>(q.dims[1] * q.dims[2]) * 2);
-    const std::uint32_t biases[] = {bias_of(maker(root(what.q))), bias_of(maker(root(what.k))), bias_of(maker(root(what.v)))};
+    const BiasAt biases[] = {bias_at(what.q), bias_at(what.k), bias_at(what.v)};
     const std::int64_t row = (q.dims[1] + 2 * k.dims[1]) * k.last();
     const auto paged = [this_node = &node](const StepContext& context, std::size_t cache) {
       const auto in = [&](std::size_t i) -> const Tensor& { return context.tensor(this_node->inputs[i]); };
@@ -576,8 +748,8 @@ class Fuser : Uses {
     write.first_node = what.nodes.front();
     write.nodes = what.nodes;
     write.kernel = what.norm_q == none ? "rope.kv_write.16.cuda" : "norm.rope.kv_write.16.cuda";
-    write.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5],
-                   what.table,     biases[0],      biases[1],      biases[2]};
+    write.reads = {node.inputs[1], node.inputs[2],  node.inputs[3],  node.inputs[4], node.inputs[5],
+                   what.table,     biases[0].value, biases[1].value, biases[2].value};
     write.extras = {buffer, queries};
     std::vector<std::uint32_t> norm_weights;
     for (const std::uint32_t norm : {what.norm_q, what.norm_k})
@@ -588,16 +760,17 @@ class Fuser : Uses {
     };
     const bool alone = mixes() && floats_ && !has_bias(what);  // of one row attention itself rotates and writes
     if (mixes())
-      write.idle = [alone, cache = k, heads = q.dims[1], table = tensor(what.table), card = *card_](std::int64_t rows) {
-        return (alone && rows == 1) || attention_batch_serves(cache, rows, heads, table, card);
+      write.idle = [alone, norms = what.norm_rows, cache = k, heads = q.dims[1], table = tensor(what.table),
+                    card = *card_](std::int64_t rows) {
+        return (alone && rows == 1) || (!norms && attention_batch_serves(cache, rows, heads, table, card));
       };
     write.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, x16 = x16](const StepContext& context,
                                                                                                   Launcher& launcher) {
       const Tensor &table = context.tensor(what.table), &rows = context.tensor(this_node->inputs[0]);
       if (alone && rows.dims[0] == 1) return;
-      if (mixed && attention_batch_serves(context.tensor(this_node->inputs[1]), rows.dims[0], rows.dims[1], table, launcher.gpu().facts()))
+      if (mixed && !what.norm_rows &&
+          attention_batch_serves(context.tensor(this_node->inputs[1]), rows.dims[0], rows.dims[1], table, launcher.gpu().facts()))
         return;  // attention does it
-      const auto bias = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
       RopeKvParams p{};
       const Address size = x16 ? 2 : 4;
       p.x16 = x16 ? 1 : 0;
@@ -605,9 +778,9 @@ class Fuser : Uses {
       p.keys = p.q + static_cast<Address>(rows.dims[1] * rows.dims[2]) * size;
       p.q_row = p.k_row = p.v_row = row;
       p.q_out = context.extra(queries);
-      p.bias_q = bias(biases[0]);
-      p.bias_k = bias(biases[1]);
-      p.bias_v = bias(biases[2]);
+      p.bias_q = biases[0].in(context);
+      p.bias_k = biases[1].in(context);
+      p.bias_v = biases[2].in(context);
       p.k = paged(context, 1);
       p.v = paged(context, 2);
       p.values = p.keys + static_cast<Address>(p.k.kv_heads * p.k.d) * size;
@@ -625,8 +798,8 @@ class Fuser : Uses {
     step.first_node = n;
     step.nodes = {n};
     step.kernel = "attention.16.cuda";
-    step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5],
-                  what.table,     biases[0],      biases[1],      biases[2]};
+    step.reads = {node.inputs[1], node.inputs[2],  node.inputs[3],  node.inputs[4], node.inputs[5],
+                  what.table,     biases[0].value, biases[1].value, biases[2].value};
     step.reads.insert(step.reads.end(), norm_weights.begin(), norm_weights.end());
     step.extras = {queries, buffer};
     const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
@@ -650,9 +823,9 @@ class Fuser : Uses {
       const std::int64_t m = storage[0].dims[0];
       const Address y = to == none ? storage.back().data : context.extra(to);
       const quern_dtype y_dtype = to == none ? QUERN_F32 : half ? QUERN_F16 : QUERN_BF16;
-      if (mixed && attention_batch_serves(storage[1], m, storage[0].dims[1], context.tensor(what.table), launcher.gpu().facts())) {
+      if (mixed && !what.norm_rows &&
+          attention_batch_serves(storage[1], m, storage[0].dims[1], context.tensor(what.table), launcher.gpu().facts())) {
         const Tensor& table = context.tensor(what.table);
-        const auto bias = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
         AttentionBatchParams p{};
         p.k = paged(context, 1);
         p.v = paged(context, 2);
@@ -660,9 +833,9 @@ class Fuser : Uses {
         p.keys = p.q + static_cast<Address>(storage[0].dims[1] * storage[0].dims[2]) * 4;
         p.values = p.keys + static_cast<Address>(p.k.kv_heads * p.k.d) * 4;
         p.row = row;
-        p.bias_q = bias(biases[0]);
-        p.bias_k = bias(biases[1]);
-        p.bias_v = bias(biases[2]);
+        p.bias_q = biases[0].in(context);
+        p.bias_k = biases[1].in(context);
+        p.bias_v = biases[2].in(context);
         p.rows = static_cast<int>(m);
         p.heads = static_cast<int>(storage[0].dims[1]);
         p.window = static_cast<int>(this_node->attributes->integer(QUERN_KEY_WINDOW));
@@ -675,13 +848,14 @@ class Fuser : Uses {
         p.norms = norms(context);
         p.y = y;
         p.y_dtype = static_cast<int>(y_dtype);
-        p.y_columns = to == none ? 0 : columns_of(mixed, m);
+        p.y_columns = to == none ? 0 : room_of(mixed, m);
         p.early = batch_early ? 1 : 0;
         launch_attention_batch(p, launcher);
         return;
       }
       // Of many sequences each row has its own keys. Both kinds of kernels are asked, and each takes the rows that are for it.
-      const bool matrices = m >= least_attention_rows, many = !matrices || (outputs != none && 4 * context.tensor(outputs).dims[0] > m);
+      const bool matrices = m >= least_attention_rows && attention_rows_serves(storage[1], storage[2]),
+                 many = !matrices || (outputs != none && 4 * context.tensor(outputs).dims[0] > m);
       if (many) {
         Call call;
         call.op = this_node->op;
@@ -695,7 +869,7 @@ class Fuser : Uses {
         p.q_dtype = p.k.dtype;
         p.y = y;
         p.y_dtype = static_cast<int>(y_dtype);
-        if (to != none) p.y_columns = columns_of(mixed, m);
+        if (to != none) p.y_columns = room_of(mixed, m);
         if (alone && m == 1) {
           const Tensor& table = context.tensor(what.table);
           p.q = context.extra(buffer);
@@ -745,14 +919,42 @@ class Fuser : Uses {
 
   /// Why no rule took a node.
   sdk::Alone alone(std::uint32_t n) const {
-    return why_left(n, no_attention_,
-                    {[this](std::uint32_t product) { return why_no_product(product); },
-                     [this](std::uint32_t norm) { return why_no_norm(norm); },
-                     [this](std::uint32_t gate, std::uint32_t up) {
-                       const Refusal why = why_no_glu(gate, up);
-                       return why != nullptr ? why : "its result is read by more than fused products of one 16-bit type";
-                     },
-                     "its product is one of those that attention or a gated activation takes"});
+    const Node& node = graph_.nodes[n];
+    const auto around = no_attention_.find(n);
+    switch (node.op) {
+      case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
+      case QUERN_OP_RMS_NORM:
+        if (around != no_attention_.end()) return {n, "attention", around->second};
+        return {n, "norm", why_no_norm(n)};
+      case QUERN_OP_ATTENTION:
+      case QUERN_OP_ROPE:
+      case QUERN_OP_KV_WRITE:
+        return {n, "attention", around != no_attention_.end() ? around->second : "no attention that can be fused reads what it makes"};
+      case QUERN_OP_GLU: {
+        const std::uint32_t gate = maker(root(node.inputs[0])),
+                            up = node.inputs.size() < 2 || node.inputs[1] == none ? gate : maker(root(node.inputs[1]));
+        if (up == none || gate == none) return {n, "glu", "gate and up are no two products"};
+        for (const std::uint32_t part : {gate, up})
+          if (const Refusal no = why_no_product(part); no != nullptr)
+            return {n, "glu", graph_.nodes[part].op == QUERN_OP_MATMUL ? no : "gate and up are no two products"};
+        Refusal why = nullptr;
+        if (gate != up) why = why_no_glu(gate, up);
+        else if (const auto halves = glu_of_columns(gate, &why); halves) why = why_no_halves(gate, *halves);
+        return {n, "glu", why != nullptr ? why : "its result is read by more than fused products of one 16-bit type"};
+      }
+      case QUERN_OP_ADD: {
+        Refusal why = "no operand is the result of a product in 16 bits";
+        for (const std::uint32_t v : node.inputs) {
+          const std::uint32_t product = v == none ? none : maker(root(v));
+          std::uint32_t other = none;
+          if (product == none || product > n || !is_product(product)) continue;
+          if (add_of(product, product, made_, other, &why) != none)
+            why = "its product is one of those that attention or a gated activation takes";
+        }
+        return {n, "residual", why};
+      }
+      default: return {n, "", "no rule of this backend takes its op"};
+    }
   }
 
   struct Taken {
@@ -765,8 +967,9 @@ class Fuser : Uses {
   bool settled_ = false;        // a product of one row that settles (MixedParams) was emitted
   bool batch_settled_ = false;  // the same of more rows: a norm
   std::uint32_t symbol_ = none, outputs_ = none, workspace_ = 0;
-  std::vector<bool> done_, norms_;
+  std::vector<bool> done_, norms_, made_;  // made: stored by a step that stands before the node
   std::map<Key, Operand> operands_;
+  std::map<std::uint32_t, NormedSum> sums_;  // by the add node
   std::map<std::uint32_t, Taken> attention_;
   std::map<std::uint32_t, Refusal> no_attention_;  // of attention nodes that are not fused, and of nodes that lead to one
   std::map<std::uint32_t, std::vector<std::uint32_t>> attention_of_queries_;  // by the product that makes them

@@ -2,8 +2,9 @@
 //
 //   - weights are read as bf16: copies that are made when an instance is prepared (shadows.hpp), else made in scratch for each product;
 //     weights of f16 are read as they are, by activations of f16
-//   - queries, keys and values, and gate and up, are one product where their weights lie side by side
-//   - a norm, SwiGLU and attention write the 16-bit operand of the next product; residual sums are the addend of products
+//   - queries, keys and values, and gate and up, are one product where their weights lie side by side, or columns of one
+//   - norms, activations and attention write the 16-bit operand of the next product; residual sums are the addend of products
+//   - a norm behind a product, the sum with it and the norm before the next product are one kernel
 //   - rotations and the cache's writes are one kernel; attention of many rows runs on the matrix units (kernels/attention_rows.cu)
 #pragma once
 

@@ -157,6 +157,14 @@ Mutation layers_without_attribute(std::uint32_t op, std::uint32_t key);
 Mutation last_window_is_ignored();
 Mutation norms_behind_products_without_weight();
 Mutation norms_of_keys_are_skipped();
+Mutation norms_of_all_keys_are_skipped();  // of all heads together
+Mutation sums_behind_norms_are_read_before();
+Mutation activations_are_skipped();
+Mutation second_sums_are_skipped();
+Mutation gate_and_up_of_experts_are_swapped();
+Mutation residuals_of_experts_are_skipped();
+Mutation layer_norms_without_bias();
+Mutation columns_start_at_their_product();
 Mutation partial_rotations_pair_neighbours();
 Mutation gate_and_up_views_are_swapped();
 Mutation views_start_at_their_root();  // views that are packed: rows of a matrix

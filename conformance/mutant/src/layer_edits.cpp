@@ -85,6 +85,77 @@ Mutation norms_of_keys_are_skipped() {
   });
 }
 
+Mutation norms_of_all_keys_are_skipped() {
+  return edits_layers([](GraphCopy& graph) {
+    std::int64_t most = 0;
+    const auto elements_of = [&](const NodeCopy& node) {  // of a norm of whole rows that are then rotated
+      const bool rotated = std::ranges::any_of(graph.nodes, [&](const NodeCopy& other) {
+        return other.fields.op == QUERN_OP_ROPE && root_of(graph, other.inputs[0]) == root_of(graph, node.outputs[0]);
+      });
+      return node.fields.op == QUERN_OP_RMS_NORM && rotated && graph.values[node.inputs[0]].rank == 2 ? graph.values[node.inputs[0]].dims[1]
+                                                                                                      : 0;
+    };
+    for (const NodeCopy& node : graph.nodes) most = std::max(most, elements_of(node));
+    for (NodeCopy& node : graph.nodes)
+      if (const std::int64_t n = elements_of(node); n > 0 && n < most)
+        node.fields.op = QUERN_OP_COPY, node.inputs.resize(1), node.attributes.clear();
+  });
+}
+
+Mutation sums_behind_norms_are_read_before() {
+  return edits_layers([](GraphCopy& graph) {
+    for (const NodeCopy& add : graph.nodes) {
+      if (add.fields.op != QUERN_OP_ADD) continue;
+      for (const std::uint32_t x : add.inputs)
+        if (maker_op(graph, x) == QUERN_OP_RMS_NORM)
+          for (NodeCopy& other : graph.nodes)
+            if (other.fields.op == QUERN_OP_MATMUL || other.fields.op == QUERN_OP_RMS_NORM)
+              std::ranges::replace(other.inputs, add.outputs[0], x);
+    }
+  });
+}
+
+Mutation activations_are_skipped() {
+  return edits_layers([](GraphCopy& graph) {
+    for (const NodeCopy& node : graph.nodes)
+      if (node.fields.op == QUERN_OP_GELU) skip(graph, node);
+  });
+}
+
+Mutation gate_and_up_of_experts_are_swapped() {
+  return edits_layer_nodes(QUERN_OP_GLU, [](const GraphCopy& graph, NodeCopy& node) {
+    if (node.inputs.size() > 1 && maker_op(graph, node.inputs[0]) == QUERN_OP_MATMUL_ID) std::swap(node.inputs[0], node.inputs[1]);
+  });
+}
+
+Mutation residuals_of_experts_are_skipped() {
+  return edits_layers([](GraphCopy& graph) {
+    for (const NodeCopy& add : graph.nodes)
+      if (add.fields.op == QUERN_OP_ADD && maker_op(graph, add.inputs[1]) == QUERN_OP_MOE_COMBINE)
+        for (NodeCopy& other : graph.nodes) std::ranges::replace(other.inputs, add.outputs[0], add.inputs[1]);
+  });
+}
+
+Mutation second_sums_are_skipped() {
+  return edits_layers([](GraphCopy& graph) {
+    for (const NodeCopy& node : graph.nodes)
+      if (node.fields.op == QUERN_OP_ADD && maker_op(graph, node.inputs[0]) == QUERN_OP_ADD) skip(graph, node);
+  });
+}
+
+Mutation layer_norms_without_bias() {
+  return edits_layer_nodes(QUERN_OP_LAYER_NORM, [](const GraphCopy&, NodeCopy& node) {
+    if (node.inputs.size() > 2) node.inputs.resize(2);
+  });
+}
+
+Mutation columns_start_at_their_product() {
+  return edits_layers([](GraphCopy& graph) {
+    for (std::uint32_t v = 0; v < graph.values.size(); ++v)
+      if (is_part(graph, v) && (graph.values[v].uses & QUERN_VALUE_USES_ALIAS) != 0) graph.values[v].alias_offset = 0;
+  });
+}
+
 Mutation partial_rotations_pair_neighbours() {
   return edits_layer_nodes(QUERN_OP_ROPE, [](const GraphCopy& graph, NodeCopy& node) {
     const quern_value &x = graph.values[node.inputs[0]], &table = graph.values[node.inputs[2]];

@@ -46,6 +46,21 @@ DEV float glu_value(float g, int kind, float alpha) {
     default: return sigmoid(g);
   }
 }
+/// What a product applies where it makes its results.
+DEV float activated(float x, int activation) {
+  switch (activation) {
+    case act_silu: return silu(x);
+    case act_gelu_erf: return gelu(x, GELU_ERF);
+    case act_gelu_tanh: return gelu(x, GELU_TANH);
+    case act_gelu_quick: return gelu(x, GELU_QUICK);
+    case act_relu: return relu(x);
+    case act_sigmoid: return sigmoid(x);
+    default: return x;
+  }
+}
+/// That of gate. SwiGLU, which most models have, is written out; the others share one copy of their code.
+__device__ __noinline__ float other_gate(float x, int activation) { return activated(x, activation); }
+DEV float gate_value(float x, int activation) { return activation == act_silu ? SILU(x) : other_gate(x, activation); }
 DEV float glu_slope(float g, int kind, float alpha) {
   switch (kind) {
     case GLU_SILU: return silu_slope(g, alpha);

@@ -47,7 +47,7 @@ template <int F> DEV void attend(const AttentionParams& p, Shared<HEADS, MAX_D>&
     for (int i = threadIdx.x; i < d; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * d + i];
   __syncthreads();
   if (p.new_k) {
-    if (p.norms.q) norm_new(p, s.q[0], MAX_D, heads, newest_here ? x : nullptr);
+    if (p.norms.q) norm_new(p, s.q[0], MAX_D, heads, first_head, kv_head, newest_here ? x : nullptr);
     rotate(p, s.q[0], MAX_D, heads, position);
     if (newest_here) {
       rotate(p, x, MAX_D, 1, position);

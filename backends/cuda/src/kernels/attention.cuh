@@ -37,20 +37,38 @@ DEV void rotate(const AttentionParams& p, float* vectors, int apart, int count, 
   }
 }
 
-/// Norms of `count` vectors of d elements, `apart` from one another, in place: a warp each.
-DEV void norm_heads(float* vectors, int apart, int count, int d, Address weight, float offset, float epsilon) {
+/// Norms of `count` vectors of d elements, `apart` from one another, in place: a warp each. `whole` not 0: the factor of a norm of all heads
+/// together, whose weight goes on from head to head.
+DEV void norm_heads(float* vectors, int apart, int count, int d, const float* weight, float offset, float epsilon, float whole) {
   for (int h = threadIdx.x >> 5; h < count; h += blockDim.x >> 5) {
     float* x = vectors + h * apart;
+    const float* w = whole != 0.0f ? weight + h * d : weight;
     float sum = 0.0f;
     for (int i = threadIdx.x & 31; i < d; i += 32) sum = fmaf(x[i], x[i], sum);
-    const float factor = 1.0f / sqrtf(warp_sum(sum) / (float)d + epsilon);
-    for (int i = threadIdx.x & 31; i < d; i += 32) x[i] *= factor * (at<const float>(weight)[i] + offset);
+    const float factor = whole != 0.0f ? whole : 1.0f / sqrtf(warp_sum(sum) / (float)d + epsilon);
+    for (int i = threadIdx.x & 31; i < d; i += 32) x[i] *= factor * (w[i] + offset);
   }
 }
-/// Those of a block's queries and, where it has one, of the new key.
-DEV void norm_new(const AttentionParams& p, float* queries, int apart, int heads, float* key) {
-  norm_heads(queries, apart, heads, p.k.d, p.norms.q, p.norms.offset_q, p.norms.epsilon_q);
-  if (key) norm_heads(key, apart, 1, p.k.d, p.norms.k, p.norms.offset_k, p.norms.epsilon_k);
+/// The factor of the norm of a row of n elements; all threads of a block.
+DEV float row_factor(const float* x, int n, float epsilon) {
+  float sum = 0.0f;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum = fmaf(x[i], x[i], sum);
+  return 1.0f / sqrtf(block_sum(sum) / (float)n + epsilon);
+}
+/// Those of the one row's queries and of its key, or 0: each head has its own.
+DEV float2 row_factors(const AttentionParams& p) {
+  if (!p.norms.rows) return make_float2(0.0f, 0.0f);
+  const float q = row_factor(at<const float>(p.q), p.heads * p.k.d, p.norms.epsilon_q);
+  return make_float2(q, row_factor(at<const float>(p.new_k), p.k.kv_heads * p.k.d, p.norms.epsilon_k));
+}
+/// Those of a block's queries, of which `first_head` is the first, and, where it has one, of the new key.
+DEV void norm_new(const AttentionParams& p, float* queries, int apart, int heads, int first_head, int kv_head, float* key) {
+  const float2 whole = row_factors(p);
+  norm_heads(queries, apart, heads, p.k.d, at<const float>(p.norms.q) + (p.norms.rows ? first_head * p.k.d : 0), p.norms.offset_q,
+             p.norms.epsilon_q, whole.x);
+  if (key)
+    norm_heads(key, apart, 1, p.k.d, at<const float>(p.norms.k) + (p.norms.rows ? kv_head * p.k.d : 0), p.norms.offset_k, p.norms.epsilon_k,
+               whole.y);
   __syncthreads();
 }
 /// Whether row t is for attention_rows.cu; all threads of a block.
@@ -72,11 +90,11 @@ __device__ __noinline__ float logit(const AttentionParams& p, float dot, int t, 
   return v;
 }
 
-/// Element i of row t of the result.
-DEV void store_result(const AttentionParams& p, int t, int i, float v) {
+/// Element i of row t of the result, if it is one: heads are whole eights where it is an operand.
+DEV void store_result(const AttentionParams& p, int t, int i, float v, bool stores) {
   const int size = p.heads * p.v.d;
-  if (p.y_columns) store_operand(at<char>(p.y) + operand_row(t, p.y_columns, size / 256), p.y_columns, i, v, p.y_dtype == F16);
-  else if (p.y) store_float(at<char>(p.y), p.y_dtype, (i64)t * size + i, v);
+  if (p.y_columns) store_operand(at<char>(p.y) + operand_row(t, p.y_columns, size / 256), p.y_columns, i, v, p.y_dtype == F16, stores);
+  else if (p.y && stores) store_float(at<char>(p.y), p.y_dtype, (i64)t * size + i, v);
 }
 
 /// Ends a block: s.out holds `key_groups` unnormalised parts of its heads' outputs, s.most and s.sum their softmax. The last block of
@@ -149,7 +167,7 @@ DEV void finish(const AttentionParams& p, S& s, int active, int split, int t, in
       }
     }
     const i64 to = ((i64)t * p.heads + first_head) * dv + e;
-    if (p.y_columns || e < heads * dv) store_result(p, t, first_head * dv + e, v);  // heads of an operand are whole warps
+    store_result(p, t, first_head * dv + e, v, e < heads * dv);
     if (p.out.codes) quantise32(v, p.out, to / 32, lane);
   }
 }

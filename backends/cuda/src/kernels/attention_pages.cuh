@@ -156,6 +156,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     if (!inside && threadIdx.x == 0) raise_fault(p.faults);
     if (p.norms.q) {  // a vector's pairs are those of D / 64 whole warps
       float* squares = s.score[0];  // of each warp and pass
+      const float2 whole = row_factors(p);
 #pragma unroll
       for (int n = 0; n < PASSES; ++n) {
         const float sum = warp_sum(fmaf(own[n].x, own[n].x, own[n].y * own[n].y));
@@ -168,11 +169,13 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
         const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + D / 2;
         const bool of_key = vector >= heads;
         const float* weight = at<const float>(of_key ? p.norms.k : p.norms.q);
+        if (p.norms.rows) weight += (of_key ? kv_head : min(first_head + vector, p.heads - 1)) * D;
         const float offset = of_key ? p.norms.offset_k : p.norms.offset_q;
         float sum = 0.0f;
 #pragma unroll
         for (int w = 0; w < D / 64; ++w) sum += squares[at_square + w];
-        const float factor = 1.0f / sqrtf(sum / (float)D + (of_key ? p.norms.epsilon_k : p.norms.epsilon_q));
+        const float own_factor = 1.0f / sqrtf(sum / (float)D + (of_key ? p.norms.epsilon_k : p.norms.epsilon_q));
+        const float factor = !p.norms.rows ? own_factor : of_key ? whole.y : whole.x;
         own[n].x *= factor * (weight[first] + offset);
         own[n].y *= factor * (weight[second] + offset);
       }
@@ -207,7 +210,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       for (int i = threadIdx.x; i < D; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * D + i];
     __syncthreads();
     if (p.new_k) {  // less than the whole head turns
-      if (p.norms.q) norm_new(p, s.q[0], D, heads, newest_here ? x : nullptr);
+      if (p.norms.q) norm_new(p, s.q[0], D, heads, first_head, kv_head, newest_here ? x : nullptr);
       rotate(p, s.q[0], D, heads, position);
       if (newest_here) {
         rotate(p, x, D, 1, position);
@@ -370,7 +373,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     }
     v *= total > 0.0f ? 1.0f / total : total == 0.0f ? 0.0f : total;  // a NaN stays one
     const i64 to = ((i64)t * p.heads + first_head) * D + i;
-    store_result(p, t, first_head * D + i, v);
+    store_result(p, t, first_head * D + i, v, true);
     if (p.out.codes) quantise32(v, p.out, to / 32, lane);
   }
   if (whole) return;

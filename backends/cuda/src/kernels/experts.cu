@@ -1,5 +1,6 @@
 // matmul_id and its gradient: pairs of a token and an expert are put in order by expert, then each expert's pairs are rows of a product.
 #include "experts.hpp"
+#include "activation.cuh"
 #include "strided.cuh"
 #include "tile_product.cuh"
 
@@ -107,29 +108,68 @@ KERNEL(256) matmul_id(const __grid_constant__ ExpertParams p) {
   });
 }
 
-/// The same for few pairs: one warp an output, blockIdx.y the pair.
+/// A warp's dot product of row n of an expert's weights with a row of a.
+DEV float dot_of(const Operand& b, const Blocks& pieces, bool is_blocks, const Operand& a, const char* x, int expert, i64 n, i64 k) {
+  const int lane = threadIdx.x & 31;
+  const char* w = at<const char>(b.data) + expert * b.strides[0] + n * b.strides[1];
+  float sum = 0.0f;
+  if (is_blocks) {
+    Blocks row = pieces;
+#pragma unroll
+    for (int piece = 0; piece < 4; ++piece) row.plane[piece] += (Address)w;
+    for (i64 sixteen = lane; sixteen < k / 16; sixteen += 32) {
+      float v[16];
+      decode16(row, sixteen, v);
+#pragma unroll
+      for (int i = 0; i < 16; ++i) sum = fmaf(v[i], load_at(a, x, sixteen * 16 + i), sum);
+    }
+  } else {
+    for (i64 i = lane; i < k; i += 32) sum = fmaf(load_at(b, w, i), load_at(a, x, i), sum);
+  }
+  return warp_sum(sum);
+}
+
+/// The same for few pairs: one warp an output, blockIdx.y the pair. Zeros for pairs without an expert.
 KERNEL(256) matmul_id_few(const __grid_constant__ ExpertParams p) {
   wait_for_inputs();
   const i64 pair = blockIdx.y, n = (i64)blockIdx.x * 8 + (threadIdx.x >> 5);
-  const int expert = expert_of(p, pair), lane = threadIdx.x & 31;
-  if (expert < 0 || n >= p.n) return;
-  const char *a = pair_row(p, p.a, pair), *b = at<const char>(p.b.data) + expert * p.b.strides[0] + n * p.b.strides[1];
+  const int expert = expert_of(p, pair);
+  if (expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.faults);
+  if (n >= p.n) return;
+  const float sum = expert < 0 ? 0.0f : dot_of(p.b, p.pieces, p.b_blocks != 0, p.a, pair_row(p, p.a, pair), expert, n, p.k);
+  if ((threadIdx.x & 31) == 0) store_at(p.y, const_cast<char*>(pair_row(p, p.y, pair)), n, sum);
+}
+/// Gate, up and their GLU.
+KERNEL(256) matmul_id_glu_few(const __grid_constant__ ExpertEndParams q) {
+  wait_for_inputs();
+  const ExpertParams& p = q.of;
+  const i64 pair = blockIdx.y, n = (i64)blockIdx.x * 8 + (threadIdx.x >> 5);
+  const int expert = expert_of(p, pair);
+  if (expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.faults);
+  if (n >= p.n) return;
+  const char* x = pair_row(p, p.a, pair);
+  const float gate = expert < 0 ? 0.0f : dot_of(p.b, p.pieces, p.b_blocks != 0, p.a, x, expert, n, p.k);
+  const float up = expert < 0 ? 0.0f : dot_of(q.up, q.up_pieces, q.up_blocks != 0, p.a, x, expert, n, p.k);
+  if ((threadIdx.x & 31) == 0) store_at(p.y, const_cast<char*>(pair_row(p, p.y, pair)), n, activated(gate, q.activation) * up);
+}
+/// The weighted sum over a token's experts, perhaps with a residual; blockIdx.y the token.
+KERNEL(256) matmul_id_combine_few(const __grid_constant__ ExpertEndParams q) {
+  wait_for_inputs();
+  const ExpertParams& p = q.of;
+  const i64 token = blockIdx.y, n = (i64)blockIdx.x * 8 + (threadIdx.x >> 5);
+  const bool told = blockIdx.x == 0 && threadIdx.x == 0;
   float sum = 0.0f;
-  if (p.b_blocks) {
-    Blocks row = p.pieces;
-#pragma unroll
-    for (int piece = 0; piece < 4; ++piece) row.plane[piece] += (Address)b;
-    for (i64 sixteen = lane; sixteen < p.k / 16; sixteen += 32) {
-      float w[16];
-      decode16(row, sixteen, w);
-#pragma unroll
-      for (int i = 0; i < 16; ++i) sum = fmaf(w[i], load_at(p.a, a, sixteen * 16 + i), sum);
-    }
-  } else {
-    for (i64 i = lane; i < p.k; i += 32) sum = fmaf(load_at(p.b, b, i), load_at(p.a, a, i), sum);
+  for (i64 u = 0; u < p.used; ++u) {
+    const i64 pair = token * p.used + u;
+    const int expert = expert_of(p, pair);
+    if (expert == STRAY && told) raise_fault(p.faults);
+    if (n >= p.n) continue;
+    const float y = expert < 0 ? 0.0f : dot_of(p.b, p.pieces, p.b_blocks != 0, p.a, pair_row(p, p.a, pair), expert, n, p.k);
+    sum = fmaf(*reinterpret_cast<const float*>(at<const char>(q.weight.data) + token * q.weight.strides[0] + u * q.weight.step), y, sum);
   }
-  sum = warp_sum(sum);
-  if (lane == 0) store_at(p.y, const_cast<char*>(pair_row(p, p.y, pair)), n, sum);
+  if (n >= p.n || (threadIdx.x & 31) != 0) return;
+  if (q.residual) sum += at<const float>(q.residual)[token * p.n + n];
+  at<float>(q.y)[token * p.n + n] = sum;
 }
 
 /// Zeros for pairs without an expert: in y, or with p.parts in the rows there, or in da.

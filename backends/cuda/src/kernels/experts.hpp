@@ -22,4 +22,14 @@ struct ExpertParams {
   Address faults;
 };
 
+/// Of few pairs, what follows their products: a GLU of gate and up, or the weighted sum over a token's experts.
+struct ExpertEndParams {
+  ExpertParams of;  // of gate or of down
+  Operand up;       // weights, as of.b
+  Blocks up_pieces;
+  int up_blocks, activation;  // activation: of gate
+  Operand weight;             // f32 [t, used]: stride of t, and step
+  Address residual, y;        // f32 [t][n]; residual or 0
+};
+
 }  // namespace quern::cuda

@@ -11,6 +11,7 @@
 //
 // The epilogue normalises (the factor of an rms_norm that was folded into the activations), adds bias and residual, applies
 // SwiGLU, and quantises its 32 outputs for the next product together with the sum of squares that its norm needs.
+#include "activation.cuh"
 #include "dot.cuh"
 #include "quantise.cuh"
 
@@ -123,10 +124,12 @@ template <int T> DEV void gemv(const GemvParams& p) {
     for (int t = 0; t < T; ++t) {
       const float a = warp_sum(acc[0][t]) * factor[t], b = warp_sum(acc[1][t]) * factor[t];
       if (lane > 1 - p.glu || o + lane > last || t >= p.t) continue;  // lane r stores row r
-      float y = p.glu ? SILU(a) * b : lane == 0 ? a : b;
+      float y = p.glu ? gate_value(a, p.activation) * b : lane == 0 ? a : b;
       const int row = o + lane;
       if (q.bias) y += at<const float>(q.bias)[row];
       if (p.residual) y += at<const float>(p.residual)[(i64)t * q.rows + row];
+      if (p.residual2) y += at<const float>(p.residual2)[(i64)t * q.rows + row];
+      if (!p.glu && p.activation) y = other_gate(y, p.activation);
       if (p.out.codes) made[t][place + lane] = y;
       if (q.y) at<float>(q.y)[(i64)t * q.rows + row] = y;
     }

@@ -21,7 +21,7 @@ DEV void store_tile(const MixedParams& p, int part, int first, int row, int left
     const int column = left + 2 * t + (i & 1), output = first + row + (i >> 1) * 8;
     if (p.glu) {
       if (i >= 2) continue;
-      const float gate = sum[i] * p.alpha, up = sum[i + 2] * p.alpha, y = output > last ? 0.0f : p.glu_scale * (SILU(gate) * up);
+      const float gate = sum[i] * p.alpha, up = sum[i + 2] * p.alpha, y = output > last ? 0.0f : p.glu_scale * (gate_value(gate, p.activation) * up);
       float mean = 0.125f * y;  // the tile's eight outputs are a chunk of the operand
 #pragma unroll
       for (int o = 4; o < 32; o <<= 1) mean += __shfl_xor_sync(~0u, mean, o);
@@ -37,6 +37,7 @@ DEV void store_tile(const MixedParams& p, int part, int first, int row, int left
     if (q.bias) y += at<const float>(q.bias)[output];
     if (residual) y += residual[i];
     else if (p.residual) y += at<const float>(p.residual)[(i64)column * q.row + output];
+    if (p.residual2) y += at<const float>(p.residual2)[(i64)column * q.row + output];
     at<float>(q.y)[(i64)column * q.row + output] = y;
   }
 }

@@ -20,16 +20,18 @@ struct MixedParams {
   float raw_offset, epsilon;
   float alpha;
   Address residual;  // f32, as y of part 0, or 0
-  int glu;           // 1: part 0 is gate, part 1 up; glu_y = glu_scale * silu(gate) * up, an operand of `columns`
+  int glu;           // 1: part 0 is gate, part 1 up; glu_y = glu_scale * activation(gate) * up, an operand of `columns`
   Address glu_y;
   float glu_scale;
-  int half;     // glu_y is f16, else bf16
-  int settles;  // 1: the next kernel starts only when all before this one are done
-  int tiles;    // of a block: 16 rows each
-  int ways;     // warps that share a tile
-  int span;     // blocks of 256 that a warp takes of a chunk of activations
-  int columns;  // of the operands: 1, 8, 16, 32, 48 or 64
-  int ring;     // of kquants.cu: bytes of a warp's ring of weights
+  int half;           // glu_y is f16, else bf16
+  int settles;        // 1: the next kernel starts only when all before this one are done
+  int tiles;          // of a block: 16 rows each
+  int ways;           // warps that share a tile
+  int span;           // blocks of 256 that a warp takes of a chunk of activations
+  int columns;        // of the operands: 1, 8, 16, 32, 48 or 64
+  int ring;           // of kquants.cu: bytes of a warp's ring of weights
+  int activation;     // of gate
+  Address residual2;  // as residual, which is there too
 };
 
 }  // namespace quern::cuda

@@ -21,12 +21,13 @@ DEV float mean_of_eight(float v) {
   for (int o = 4; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
   return 0.125f * v;
 }
-/// Stores element `i` of a row, a lane's, of a warp that has 32 neighbouring ones.
-DEV void store_operand(char* row, int columns, i64 i, float v, bool half) {
+/// Stores element `i` of a row, a lane's, of a warp that has 32 neighbouring ones. Lanes of an eight store all or not.
+DEV void store_operand(char* row, int columns, i64 i, float v, bool half, bool stores = true) {
   char* block = row + (i >> 8) * columns * OPERAND_PITCH;
   const int e = (int)i & 255, c = e >> 3;
-  *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = half ? to_half(cut_to_half(v)) : to_bf16(v);
   const float mean = mean_of_eight(v);
+  if (!stores) return;
+  *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = half ? to_half(cut_to_half(v)) : to_bf16(v);
   if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(cut_to_half(mean));
 }
 /// Stores elements i to i + 3 of a row; neighbouring lanes have neighbouring fours, all lanes of the warp take part: rows are whole blocks.

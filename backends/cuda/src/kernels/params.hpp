@@ -84,10 +84,11 @@ struct Pages {  // the paged keys or values
   int sequences, pages_per_sequence;
 };
 
-/// Norms of queries and keys before they rotate, one weight for all heads: f32 [d]; 0: none.
+/// Norms of queries and keys before they rotate, of each head by one weight for all: f32 [d]; 0: none.
 struct HeadNorms {
   Address q, k;
   float offset_q, offset_k, epsilon_q, epsilon_k;
+  int rows;  // 1: a norm is of all heads together, and its weight f32 [heads][d]
 };
 
 struct AttentionParams {
@@ -115,6 +116,18 @@ struct AttentionParams {
   int y_columns;  // y is an operand of so many columns (operand.cuh), of f16 or bf16; 0: rows
 };
 
+/// What a product applies to its results, or to those of gate under glu.
+enum Activation { act_none, act_silu, act_gelu_erf, act_gelu_tanh, act_gelu_quick, act_relu, act_sigmoid };
+
+/// What raw activations of a product of one row become before anything else, in each of its blocks.
+enum FrontKind { front_none, front_sum, front_layer_norm };
+struct Front {
+  int kind;               // front_sum: added + rms norm of raw; front_layer_norm: that of raw
+  Address weight, bias;   // f32 [k] of this norm; bias or 0
+  float offset, epsilon;  // offset: added to weight
+  Address added, sum;     // front_sum: f32 [k]; the first block stores the sum
+};
+
 struct GemvPart {
   Blocks w;
   Address y;     // f32 [t][rows]; 0: not stored
@@ -127,10 +140,12 @@ struct GemvParams {
   int parts, k, t, rounds;  // block: warps x rounds x (glu ? 1 : 2) outputs
   Activations x;
   Address residual;    // f32 [t][rows of part 0] or 0
-  int glu;             // 1: part 0 is gate, part 1 up; y[0] = silu(gate) * up
+  int glu;             // 1: part 0 is gate, part 1 up; y[0] = activation(gate) * up
   Activations out;     // int8 copy of y[0], codes 0: none
   Address out_weight;  // f32 factor before quantising, or 0
   float out_offset;
+  int activation;     // Activation; without glu: of part 0 and its bias, where there is no residual
+  Address residual2;  // as residual
 };
 /// The same for tiles.cu: how much of W a block of threads has under way.
 struct TilesParams {
@@ -150,6 +165,7 @@ struct TilesParams {
   int raw_norm;             // 1: results are those of raw divided by its root mean square, see g.x.epsilon
   int rows;     // 16, 8, 4 or 2: a stage is so many whole rows without gaps, one copy a piece (two under glu), `chunks` of them a tile
   int settles;  // 1: the next kernel starts only when all before this one are done
+  Front front;  // of raw
 };
 /// The same of one row for rings.cu: weights of f16 and bf16 take f32 activations, others int8 ones.
 struct RingParams {
@@ -168,6 +184,7 @@ struct RingParams {
   float raw_offset;         // added to it
   int raw_norm;             // 1: results are those of raw divided by its root mean square, see g.x.epsilon
   int settles;              // 1: the next kernel starts only when all before this one are done
+  Front front;              // of raw, k at most 8192
 };
 struct GemvExactParams {
   Blocks w;
@@ -208,7 +225,23 @@ struct Glu16Params {
   long long rows;
   int n, half;
   float scale;
-  float x_scale;  // not 0: x is f16, this many times too small
+  float x_scale;            // not 0: x is f16, this many times too small
+  int activation, columns;  // columns as of Norm16Params
+  int single;               // 1: y16 = activation(x), rows of x are n
+};
+/// A row of a step in one pass: its norm, perhaps a sum with another row, and what the next products read of the result.
+struct RowParams {
+  Address x, weight, bias;  // f32; the norm's, bias or 0
+  int layer;                // 1: a layer norm, else an rms norm
+  float offset, epsilon;
+  Address added;        // f32 rows that are added to the norm's result, or 0
+  Address y;            // f32 rows of that, or 0
+  Address next_weight;  // f32: of the rms norm of the result before y16 or codes are made of it, or 0
+  float next_offset, next_epsilon;
+  Address y16;        // 16-bit operand, or 0
+  int half, columns;  // as of Norm16Params
+  Activations out;    // int8 operand, codes 0: none; its norm's factor is left to its reader
+  int h, settles;
 };
 struct RopeKvParams {
   Address q, keys, values, bias_q, bias_k, bias_v;  // f32 rows, q_row, k_row and v_row elements apart; biases or 0

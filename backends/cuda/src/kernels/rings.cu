@@ -13,7 +13,9 @@
 //            kernel: 1,400 of 4,000 cycles between two barriers side by side)
 //   tried    blocks of 8 warps in half a multiprocessor, so that the next kernel's are there early: 491, 1,513, 2,036. Going through all
 //            code once before the wait: 457, 1,414, 1,815
+#include "activation.cuh"
 #include "bulk.cuh"
+#include "front.cuh"
 #include "ring_dot.cuh"
 
 #if __CUDA_ARCH__ >= 900
@@ -22,6 +24,7 @@ enum { WARPS = 16, THREADS = WARPS * 32, SLOTS = 8, RAW_TURNS = 4, ASKERS = 8 };
 struct RingShared {
   u64 full[WARPS][SLOTS];
   float partial[WARPS];  // each warp's part of the sum of squares
+  FrontSums<WARPS> front;
 };
 
 /// A warp's requests, in the order of its pairs. Lane 4 r + i of the first eight asks for piece i of row r.
@@ -104,16 +107,17 @@ DEV int output_of(const RingParams& p, int part, int pair) {
   return (lane & 15) == 0 && output < p.g.part[part].rows ? output : -1;
 }
 /// What is added to it: bias and residual.
-DEV float addend_of(const RingParams& p, int part, int output) {
+template <bool GENERAL> DEV float addend_of(const RingParams& p, int part, int output) {
   float v = 0.0f;
   if (output < 0) return v;
   if (p.g.part[part].bias) v = at<const float>(p.g.part[part].bias)[output];
   if (p.g.residual) v += __ldcg(at<const float>(p.g.residual) + output);
+  if (GENERAL && p.g.residual2) v += __ldcg(at<const float>(p.g.residual2) + output);
   return v;
 }
 
 /// All pairs of a warp in one part, from `pair` on, whose addend is there. Returns the first behind it.
-template <int F>
+template <int F, bool GENERAL>
 DEV int part_pairs(const RingParams& p, int part, int pair, float& addend, Asker& asker, Ring& ring, const Places& own, float factor) {
   const GemvParams& g = p.g;
   const GemvPart& q = g.part[part];
@@ -123,7 +127,7 @@ DEV int part_pairs(const RingParams& p, int part, int pair, float& addend, Asker
 #pragma unroll 1
   for (; pair < end; pair += apart) {
     const int row = g.glu ? pair : 2 * (pair - pieces.first), output = output_of(p, part, pair);
-    const float next = pair + apart < end ? addend_of(p, part, output_of(p, part, pair + apart)) : 0.0f;
+    const float next = pair + apart < end ? addend_of<GENERAL>(p, part, output_of(p, part, pair + apart)) : 0.0f;
     float acc[2] = {};
     int first = 0;
 #pragma unroll 1
@@ -141,18 +145,17 @@ DEV int part_pairs(const RingParams& p, int part, int pair, float& addend, Asker
 #pragma unroll
     for (int o = 8; o; o >>= 1) y += __shfl_xor_sync(~0u, y, o);
     y *= factor;
-    if (g.glu) {
-      const float up = __shfl_xor_sync(~0u, y, 16);
-      y = __fdividef(y, 1.0f + __expf(-y)) * up;
-    }
-    if (output >= 0) at<float>(q.y)[output] = y + addend;
+    const float up = g.glu ? __shfl_xor_sync(~0u, y, 16) : 1.0f;
+    if (GENERAL) y = other_gate(g.glu ? y : y + addend, g.activation) * up + (g.glu ? addend : 0.0f);
+    else y = (g.glu ? __fdividef(y, 1.0f + __expf(-y)) * up : y) + addend;
+    if (output >= 0) at<float>(q.y)[output] = y;
     addend = next;
   }
   return pair;
 }
 
 /// Activations of a block, from memory or made here, as codes and meta in shared memory; their part in s.partial.
-template <class After> DEV void take_input(const RingParams& p, RingShared& s, char* codes, char* meta, After after_wait) {
+template <bool GENERAL, class After> DEV void take_input(const RingParams& p, RingShared& s, char* codes, char* meta, After after_wait) {
   const GemvParams& g = p.g;
   const int thread = threadIdx.x, lane = thread & 31;
   if (!p.raw) {
@@ -206,6 +209,7 @@ template <class After> DEV void take_input(const RingParams& p, RingShared& s, c
       const int i = from + n * THREADS;
       x[n] = i < quads ? __ldcg(at<const float4>(p.raw) + i) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
+    if (GENERAL && p.front.kind) make_front<THREADS>(p.front, x, g.k, thread, s.front, [] { __syncthreads(); });  // all of the row is here
 #pragma unroll
     for (int n = 0; n < RAW_TURNS; ++n) {
       const int i = from + n * THREADS;
@@ -236,7 +240,7 @@ template <class After> DEV void take_input(const RingParams& p, RingShared& s, c
   if (lane == 0) s.partial[thread >> 5] = squares;
 }
 
-DEV void ring_rows(const RingParams& p, char* memory) {
+template <bool GENERAL> DEV void ring_rows(const RingParams& p, char* memory) {
   RingShared& s = *reinterpret_cast<RingShared*>(memory);
   const GemvParams& g = p.g;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -259,7 +263,7 @@ DEV void ring_rows(const RingParams& p, char* memory) {
   Places own = places_of(p, part, codes, meta);
   const int output = pair < p.pairs ? output_of(p, part, pair) : -1;
   float addend = 0.0f;
-  take_input(p, s, codes, meta, [&] { addend = addend_of(p, part, output); });
+  take_input<GENERAL>(p, s, codes, meta, [&] { addend = addend_of<GENERAL>(p, part, output); });
   __syncthreads();
   float square_sum = 0.0f;
 #pragma unroll
@@ -267,17 +271,17 @@ DEV void ring_rows(const RingParams& p, char* memory) {
   const bool normalises = p.raw ? p.raw_norm != 0 : g.x.sums != 0;
   const float factor = normalises ? rsqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
 #define PAIRS(F) \
-  case F: pair = part_pairs<F>(p, part, pair, addend, asker, ring, own, factor); break;
+  case F: pair = part_pairs<F, GENERAL>(p, part, pair, addend, asker, ring, own, factor); break;
 #pragma unroll 1
   while (pair < p.pairs) {
     switch (g.part[part].w.dtype) {
       PAIRS(Q5_0) PAIRS(Q5_1) PAIRS(Q5_K) PAIRS(Q6_K) PAIRS(F16)
-      default: pair = part_pairs<BF16>(p, part, pair, addend, asker, ring, own, factor); break;
+      default: pair = part_pairs<BF16, GENERAL>(p, part, pair, addend, asker, ring, own, factor); break;
     }
     if (pair >= p.pairs) break;
     while (pair >= p.pieces[part].end) ++part;
     own = places_of(p, part, codes, meta);
-    addend = addend_of(p, part, output_of(p, part, pair));
+    addend = addend_of<GENERAL>(p, part, output_of(p, part, pair));
   }
 }
 #endif
@@ -285,6 +289,13 @@ DEV void ring_rows(const RingParams& p, char* memory) {
 extern "C" __global__ void __launch_bounds__(512, 1) rings(const __grid_constant__ RingParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
-  ring_rows(p, memory);
+  ring_rows<false>(p, memory);
+#endif
+}
+/// With what few models have (stream.cu).
+extern "C" __global__ void __launch_bounds__(512, 1) rings_general(const __grid_constant__ RingParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  ring_rows<true>(p, memory);
 #endif
 }

@@ -8,9 +8,13 @@
 //            piece of a stage, the first before the kernel before has ended: the multiprocessor takes 60 cycles for each, whatever its length
 //   lanes    those of dot.cuh: 64 weights of a K format or a block of 32; one read of the activations serves both rows
 //   banks    chunk t (16 bytes) of the activations lies at t ^ bit 3 of t ^ 6 x bit 4 of t: lanes 16, 32 or 64 elements apart share none
+//   general  kernels of their own for what few models have: fronts (front.cuh), activations other than SwiGLU, two residuals. Their code would
+//            lie between the products of all others
 //   why not  the matrix units: with one row of activations seven of eight sums are thrown away and still scaled: 4 instructions a weight
 //            against 1 (H200, ncu: 11.4 M instructions for gate and up of a 7B Q4_K, 35 us)
+#include "activation.cuh"
 #include "dot.cuh"
+#include "front.cuh"
 #include "quantise.cuh"
 #include "stages.cuh"
 
@@ -22,6 +26,7 @@ struct StreamShared {
   float sums[2][TEAMS][2][ROWS][WARPS];  // of even and odd turns, a team's tiles: each row, in the parts of the warps that share it
   float partial[TEAMS * WARPS];  // each warp's part of the sum of squares
   float factor[TEAMS * (WARPS + 1)];  // of each warp's results: registers are scarce
+  FrontSums<TEAMS * WARPS> front;
 };
 
 DEV int swizzled(int t) { return (t ^ (t >> 3 & 1) ^ (t >> 4 & 1) * 6) * 16; }
@@ -94,7 +99,7 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int shar
   }
 
 /// Activations of a block, from memory or made here, as codes and meta in shared memory; their part in s.partial. All that compute.
-DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* meta, int thread) {
+template <bool GENERAL> DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* meta, int thread) {
   const GemvParams& g = p.g;
   const int lane = thread & 31;
   if (!p.raw) {
@@ -130,6 +135,7 @@ DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* me
     const int i = thread + n * COMPUTING;
     x[n] = i < quads ? __ldcg(at<const float4>(p.raw) + i) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   }
+  if (GENERAL && p.front.kind) make_front<COMPUTING>(p.front, x, g.k, thread, s.front, [] { meet<COMPUTING>(); });
   const float offset = p.raw_weight ? p.raw_offset : 0.0f;
   float squares = 0.0f;
 #pragma unroll
@@ -158,9 +164,15 @@ DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* me
 }
 
 /// What is added to an output: bias and residual.
-DEV float addend_of(const GemvParams& g, const GemvPart& q, int output) {
-  const float bias = q.bias ? at<const float>(q.bias)[output] : 0.0f;
-  return g.residual ? bias + at<const float>(g.residual)[output] : bias;
+template <bool GENERAL> DEV float addend_of(const GemvParams& g, const GemvPart& q, int output) {
+  const float bias = q.bias ? at<const float>(q.bias)[output] : 0.0f, one = g.residual ? bias + at<const float>(g.residual)[output] : bias;
+  return GENERAL && g.residual2 ? one + at<const float>(g.residual2)[output] : one;
+}
+/// Gate and up, or one result, as they are stored.
+template <bool GENERAL> DEV float made_of(const GemvParams& g, float a, float b, float addend) {
+  if (!GENERAL) return (g.glu ? SILU(a) * b : a) + addend;
+  const float y = other_gate(g.glu ? a : a + addend, g.activation);
+  return g.glu ? y * b + addend : y;
 }
 DEV float shared_sum(const float* parts, int count) {
   float v = parts[0];
@@ -170,7 +182,7 @@ DEV float shared_sum(const float* parts, int count) {
 
 /// 32 outputs of a block at a time, which are quantised for the next product; or tiles of 16 rows, spread over all teams of the grid.
 /// SHARES: several warps may have a row between them, p.rows is any; else it is 16.
-template <bool QUANTISES, bool SHARES> DEV void stream(const TilesParams& p, char* memory) {
+template <bool QUANTISES, bool SHARES, bool GENERAL = false> DEV void stream(const TilesParams& p, char* memory) {
   StreamShared& s = *reinterpret_cast<StreamShared*>(memory);
   const GemvParams& g = p.g;
   const int team = threadIdx.x / TEAM, warp = threadIdx.x % TEAM >> 5, lane = threadIdx.x & 31, thread = (team * WARPS + warp) * 32 + lane;
@@ -194,7 +206,7 @@ template <bool QUANTISES, bool SHARES> DEV void stream(const TilesParams& p, cha
   float acc[2][1] = {};
   int slot = 0;
   u32 parity = 0;
-  take_input(p, s, codes, meta, thread);
+  take_input<GENERAL>(p, s, codes, meta, thread);
   meet<COMPUTING>();
   float square_sum = 0.0f;
 #pragma unroll
@@ -217,7 +229,7 @@ template <bool QUANTISES, bool SHARES> DEV void stream(const TilesParams& p, cha
       const int output = first + (shares == 1 ? r + (g.glu ? 0 : lane) : lane);
       const bool makes =
           !QUANTISES && output < q.rows && (shares == 1 ? lane <= (g.glu ? 0 : 1) : warp == 0 && lane < (g.glu ? ROWS / 2 : ROWS));
-      float addend = makes ? addend_of(g, q, output) : 0.0f, a = 0.0f, b = 0.0f;
+      float addend = makes ? addend_of<GENERAL>(g, q, output) : 0.0f, a = 0.0f, b = 0.0f;
 #pragma unroll 1
       for (int chunk = 0; chunk < shares; ++chunk) {
         const int share = ((warp >> __popc(rows / 2 - 1)) + chunk) & (shares - 1);
@@ -251,7 +263,7 @@ template <bool QUANTISES, bool SHARES> DEV void stream(const TilesParams& p, cha
       if (!makes) continue;
       a *= factor();
       b *= factor();
-      const float y = (g.glu ? SILU(a) * b : lane == 0 || shares > 1 ? a : b) + addend;
+      const float y = made_of<GENERAL>(g, g.glu || lane == 0 || shares > 1 ? a : b, b, addend);
       if (q.y) at<float>(q.y)[output] = y;
     }
     if (!QUANTISES) continue;
@@ -260,10 +272,8 @@ template <bool QUANTISES, bool SHARES> DEV void stream(const TilesParams& p, cha
     if (threadIdx.x >= 32 || out_group >= g.part[0].rows / 32) continue;
     // The group's outputs are those of its tiles, 16 or, under glu, 8 each.
     float(*sums)[WARPS] = g.glu ? s.sums[odd][lane >> 4][lane >> 3 & 1] + (lane & 7) : s.sums[odd][lane >> 4][0] + (lane & 15);
-    const float a = shared_sum(sums[0], shares) * factor();
-    float v = a;
-    if (g.glu) v = SILU(a) * (shared_sum(sums[ROWS / 2], shares) * factor());
-    v += addend_of(g, g.part[0], output);
+    const float a = shared_sum(sums[0], shares) * factor(), b = g.glu ? shared_sum(sums[ROWS / 2], shares) * factor() : 0.0f;
+    const float v = made_of<GENERAL>(g, a, b, addend_of<GENERAL>(g, g.part[0], output));
     if (g.part[0].y) at<float>(g.part[0].y)[output] = v;
     const float weight = g.out_weight ? at<const float>(g.out_weight)[output] + g.out_offset : 1.0f;
     quantise32(v * weight, g.out, out_group, lane);
@@ -291,5 +301,17 @@ extern "C" __global__ void __launch_bounds__(576, 1) stream_quantise_1(const __g
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
   stream<true, true>(p, memory);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(576, 1) stream_general_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  stream<false, true, true>(p, memory);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(576, 1) stream_general_quantise_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  stream<true, true, true>(p, memory);
 #endif
 }

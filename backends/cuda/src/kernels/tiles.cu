@@ -12,6 +12,7 @@
 //            exact integers, made floats by an addend of 1.5 * 2^23; then scales and minimums in f32
 //
 // The epilogue is that of gemv.cu.
+#include "activation.cuh"
 #include "blocks.cuh"
 #include "quantise.cuh"
 #include "stages.cuh"
@@ -373,6 +374,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
     float addend = 0.0f;
     if (makes && q.bias) addend = at<const float>(q.bias)[output];
     if (makes && g.residual) addend += at<const float>(g.residual)[(i64)c * q.rows + output];
+    if (makes && g.residual2) addend += at<const float>(g.residual2)[(i64)c * q.rows + output];
     barrier_wait(&s.full[slot], (u32)(step / p.stages) & 1u);
 #define PRODUCTS(F) stage_products<F, ONE>(p, part, first, chunk, stages + slot * p.stage_bytes, x, tot)
     FOR_FORMAT(g.part[part].w.dtype, PRODUCTS)
@@ -400,9 +402,10 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
       if (g.glu) {
 #pragma unroll
         for (int w = 0; w < WARPS; ++w) up += partial[w][c][r + 8];
-        y = SILU(y) * (up * s.factor[c]);
+        y = gate_value(y, g.activation) * (up * s.factor[c]);
       }
       y += addend;
+      if (!g.glu && g.activation) y = other_gate(y, g.activation);
       if (g.out.codes) s.made[c][output % 32] = y;
       if (q.y) at<float>(q.y)[(i64)c * q.rows + output] = y;
     }

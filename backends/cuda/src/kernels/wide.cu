@@ -1,6 +1,8 @@
 // What lies between the products of a step of many rows: norms, SwiGLU and rotations, whose results are 16-bit operands of products.
+#include "activation.cuh"
 #include "kv.cuh"
 #include "operand.cuh"
+#include "quantise.cuh"
 
 /// One block a row: y16 = x / rms(x) * (weight + offset). Rows of up to 4096 elements are read once.
 KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
@@ -37,6 +39,66 @@ KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
   for (int i = 4096 + threadIdx.x * 4; i < p.h; i += 1024) store(i, *reinterpret_cast<const float4*>(x + i), *reinterpret_cast<const float4*>(weight + i));
 }
 
+/// One block a row, whose elements stay with their threads: fours, 1024 apart. Rows are at most 8,192 elements, multiples of 32.
+KERNEL(256) norm_row(const __grid_constant__ RowParams p) {
+  extern __shared__ __align__(16) float4 own[];  // [turn][thread]
+  if (!p.settles) start_next();
+  wait_previous();
+  if (p.settles) start_next();
+  const i64 from = (i64)blockIdx.x * p.h;
+  const int turns = (p.h + 1023) / 1024;
+  const auto element = [&](int j) { return (j * 256 + (int)threadIdx.x) * 4; };
+  const auto here = [&](int j) -> float4& { return own[j * 256 + threadIdx.x]; };
+  const auto factor_of = [&](int j, Address a) { return *reinterpret_cast<const float4*>(at<const float>(a) + element(j)); };
+  float sum = 0.0f, mean = 0.0f;
+  for (int j = 0; j < turns; ++j) {
+    here(j) = element(j) < p.h ? *reinterpret_cast<const float4*>(at<const float>(p.x) + from + element(j)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const float4 v = here(j);
+    sum += p.layer ? (v.x + v.y) + (v.z + v.w) : fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, v.w * v.w)));
+  }
+  sum = block_sum(sum);
+  if (p.layer) {
+    mean = sum / (float)p.h;
+    sum = 0.0f;
+    for (int j = 0; j < turns; ++j) {
+      if (element(j) >= p.h) continue;
+      float4& v = here(j);
+      v.x -= mean, v.y -= mean, v.z -= mean, v.w -= mean;
+      sum += fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, v.w * v.w)));
+    }
+    sum = block_sum(sum);
+  }
+  const float factor = 1.0f / sqrtf(sum / (float)p.h + p.epsilon);
+  sum = 0.0f;
+  for (int j = 0; j < turns; ++j) {
+    if (element(j) >= p.h) continue;
+    float4& v = here(j);
+    const float4 w = factor_of(j, p.weight);
+    float4 b = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (p.bias) b = factor_of(j, p.bias);
+    if (p.added) b = *reinterpret_cast<const float4*>(at<const float>(p.added) + from + element(j));
+    v = make_float4(fmaf(v.x * factor, w.x + p.offset, b.x), fmaf(v.y * factor, w.y + p.offset, b.y), fmaf(v.z * factor, w.z + p.offset, b.z),
+                    fmaf(v.w * factor, w.w + p.offset, b.w));
+    if (p.y) *reinterpret_cast<float4*>(at<float>(p.y) + from + element(j)) = v;
+    sum += fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, v.w * v.w)));
+  }
+  const float next = p.next_weight && p.y16 ? 1.0f / sqrtf(block_sum(sum) / (float)p.h + p.next_epsilon) : 1.0f;
+  for (int j = 0; j < turns; ++j) {
+    const int i = element(j);
+    if (i - 4 * (int)(threadIdx.x & 31) >= p.h) break;  // a warp has 128 elements, and its lanes go on together
+    float4 v = here(j);
+    const float squares = fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, v.w * v.w)));
+    if (p.next_weight && i < p.h) {
+      const float4 w = factor_of(j, p.next_weight);
+      v = make_float4(v.x * next * (w.x + p.next_offset), v.y * next * (w.y + p.next_offset), v.z * next * (w.z + p.next_offset),
+                      v.w * next * (w.w + p.next_offset));
+    }
+    if (p.y16 && p.columns) store_operand_four(at<char>(p.y16) + operand_row(blockIdx.x, p.columns, p.h / 256), p.columns, i, v, p.half);
+    else if (p.y16 && i < p.h) *reinterpret_cast<uint2*>(at<u16>(p.y16) + from + i) = make_uint2(pack16(v.x, v.y, p.half), pack16(v.z, v.w, p.half));
+    if (p.out.codes) quantise_fours(v, squares, p.out, (i64)blockIdx.x * (p.h / 32) + i / 32, i < p.h);
+  }
+}
+
 /// Packed floats to 16 bits, four a thread.
 KERNEL(256) to16(const __grid_constant__ To16Params p) {
   wait_for_inputs();
@@ -69,19 +131,27 @@ DEV void eight(const Glu16Params& p, i64 i, float* to) {
   }
 }
 
-/// y16 = scale * silu(gate) * up, gate and up side by side in rows of 2 n, n a multiple of 8; less than 2^35 elements.
+/// y16 = scale * activation(gate) * up, gate and up side by side in rows of 2 n, n a multiple of 8; less than 2^35 elements. Or that of x alone.
 KERNEL(256) glu16(const __grid_constant__ Glu16Params p) {
   wait_for_inputs();
   const u32 eights = p.n / 8;
   FOR_EACH(i, p.rows * eights) {
     const i64 row = (u32)i / eights, c = (u32)i % eights * 8;
     float g[8], u[8];
-    eight(p, row * 2 * p.n + c, g);
-    eight(p, row * 2 * p.n + p.n + c, u);
+    eight(p, row * (p.single ? 1 : 2) * p.n + c, g);
+    if (!p.single) eight(p, row * 2 * p.n + p.n + c, u);
 #pragma unroll
-    for (int k = 0; k < 8; ++k) g[k] = p.scale * (SILU(g[k]) * u[k]);
-    *reinterpret_cast<uint4*>(at<u16>(p.y) + row * p.n + c) =
-        make_uint4(pack16(g[0], g[1], p.half), pack16(g[2], g[3], p.half), pack16(g[4], g[5], p.half), pack16(g[6], g[7], p.half));
+    for (int k = 0; k < 8; ++k) g[k] = p.scale * (p.single ? activated(g[k], p.activation) : gate_value(g[k], p.activation) * u[k]);
+    const uint4 packed = make_uint4(pack16(g[0], g[1], p.half), pack16(g[2], g[3], p.half), pack16(g[4], g[5], p.half), pack16(g[6], g[7], p.half));
+    if (!p.columns) {
+      *reinterpret_cast<uint4*>(at<u16>(p.y) + row * p.n + c) = packed;
+      continue;
+    }
+    char* block = at<char>(p.y) + operand_row(row, p.columns, p.n / 256) + (i64)(c >> 8) * p.columns * OPERAND_PITCH;
+    const int chunk = (c & 255) >> 3;
+    *reinterpret_cast<uint4*>(block + swizzled_chunk(chunk)) = packed;
+    const float sum = ((g[0] + g[1]) + (g[2] + g[3])) + ((g[4] + g[5]) + (g[6] + g[7]));
+    *reinterpret_cast<u16*>(block + 512 + mean_place(chunk)) = to_half(cut_to_half(0.125f * sum));
   }
 }
 
@@ -188,6 +258,20 @@ DEV void store_four(Address to, int dtype, i64 i, const float4& v) {
 DEV void norm_four(float4& v, float factor, const float4& w, float offset) {
   v.x *= factor * (w.x + offset), v.y *= factor * (w.y + offset), v.z *= factor * (w.z + offset), v.w *= factor * (w.w + offset);
 }
+DEV float squares_of(const float4& a, float sum) { return fmaf(a.x, a.x, fmaf(a.y, a.y, fmaf(a.z, a.z, fmaf(a.w, a.w, sum)))); }
+/// The factor of a norm of n elements of a row together, its queries or its keys; all threads of a block.
+DEV float whole_factor(const RopeKvParams& p, Address x, i64 from, Address bias, int n, float epsilon) {
+  float sum = 0.0f;
+  for (int i = 4 * threadIdx.x; i < n; i += 4 * blockDim.x) sum = squares_of(read_four(p, x, from + i, bias, i), sum);
+  return 1.0f / sqrtf(block_sum(sum) / (float)n + epsilon);
+}
+/// The same with its weight, of eight elements of head h.
+DEV void norm_whole(const HeadNorms& norms, bool of_key, float factor, int head, const Eight& e, float4& a, float4& b) {
+  const float* weight = at<const float>(of_key ? norms.k : norms.q) + head;
+  const float offset = of_key ? norms.offset_k : norms.offset_q;
+  norm_four(a, factor, *reinterpret_cast<const float4*>(weight + e.first), offset);
+  norm_four(b, factor, *reinterpret_cast<const float4*>(weight + e.second), offset);
+}
 /// The norm of a head that `eights` neighbouring lanes have, a power of two of them; all of these come here together.
 DEV void norm_eight(const HeadNorms& norms, bool of_key, int eights, const Eight& e, float4& a, float4& b) {
   const u32 lanes = eights == 32 ? ~0u : ((1u << eights) - 1) << ((threadIdx.x & 31) & ~(eights - 1));
@@ -208,6 +292,12 @@ KERNEL(256) rope_kv_8(const __grid_constant__ RopeKvParams p) {
   if (position >= p.rope_positions && threadIdx.x == 0) raise_fault(p.faults);
   const i64 slot = page_slot(p.k, t, p.faults), place = slot < 0 ? 0 : slot / p.k.page * p.k.kv_heads * p.k.page + slot % p.k.page;
   const int of_q = p.heads * eights, of_k = slot < 0 ? 0 : p.k.kv_heads * eights, of_v = slot < 0 ? 0 : p.v.kv_heads * eights_v;
+  float whole_q = 0.0f, whole_k = 0.0f;
+  if (p.norms.rows) {
+    whole_q = whole_factor(p, p.q, t * p.q_row, p.bias_q, p.heads * d, p.norms.epsilon_q);
+    whole_k = whole_factor(p, p.keys, t * p.k_row, p.bias_k, p.k.kv_heads * d, p.norms.epsilon_k);
+    // Each block of a row sums all of it: queries are not turned where they lie.
+  }
 #pragma unroll 4
   for (int n = blockIdx.y * 256 + threadIdx.x; n < of_q + of_k; n += 256 * gridDim.y) {
     const bool of_key = n >= of_q;
@@ -216,7 +306,8 @@ KERNEL(256) rope_kv_8(const __grid_constant__ RopeKvParams p) {
     const Address x = of_key ? p.keys : p.q, bias = of_key ? p.bias_k : p.bias_q;
     const i64 from = t * (of_key ? p.k_row : p.q_row) + h * d;
     float4 a = read_four(p, x, from + e.first, bias, h * d + e.first), b = read_four(p, x, from + e.second, bias, h * d + e.second);
-    if (p.norms.q) norm_eight(p.norms, of_key, eights, e, a, b);
+    if (p.norms.rows) norm_whole(p.norms, of_key, of_key ? whole_k : whole_q, h * d, e, a, b);
+    else if (p.norms.q) norm_eight(p.norms, of_key, eights, e, a, b);
     if (e.turns) {
       float4 u = make_float4(0.0f, 0.0f, 0.0f, 0.0f), w = u;  // of four pairs; out of range: zeros
       if (inside) {

@@ -183,9 +183,9 @@ bool rope_kv_serves(const Tensor& k, const Tensor& v, const Tensor& table) {
 
 bool rope_by_eights(std::int64_t d, std::int64_t dv, const Tensor& table) { return d % 8 == 0 && dv % 8 == 0 && table.dims[1] % 4 == 0; }
 
-bool head_norms_serve(const Tensor& k, const Tensor& v, const Tensor& table) {
+bool head_norms_serve(const Tensor& k, const Tensor& v, const Tensor& table, bool rows) {
   const std::int64_t eights = k.last() / 8;
-  return rope_by_eights(k.last(), v.last(), table) && eights <= 32 && (eights & (eights - 1)) == 0;
+  return rope_by_eights(k.last(), v.last(), table) && (rows || (eights <= 32 && (eights & (eights - 1)) == 0));
 }
 
 void launch_rope_kv(RopeKvParams& p, const Tensor& table, int mode, std::int64_t rows, Launcher& launcher) {

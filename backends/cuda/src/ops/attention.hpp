@@ -15,7 +15,8 @@ bool rope_kv_serves(const Tensor& k, const Tensor& v, const Tensor& table);
 /// Whether it takes eight elements at a time, and f16.
 bool rope_by_eights(std::int64_t d, std::int64_t dv, const Tensor& table);
 /// Whether its kernels, those of one row and of a batch make norms of queries and keys too: the eights of a head are lanes of one warp.
-bool head_norms_serve(const Tensor& k, const Tensor& v, const Tensor& table);
+/// `rows`: norms of all heads together, for which they need not.
+bool head_norms_serve(const Tensor& k, const Tensor& v, const Tensor& table, bool rows);
 /// Rotations and writes of keys and values of many rows; fills what the table gives.
 void launch_rope_kv(RopeKvParams& params, const Tensor& table, int mode, std::int64_t rows, Launcher& launcher);
 void launch_attention(const AttentionParams& params, std::int64_t rows, Launcher& launcher);

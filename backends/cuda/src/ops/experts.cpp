@@ -1,4 +1,6 @@
 // matmul_id and matmul_id_backward.
+#include "experts.hpp"
+
 #include "../kernels/experts.hpp"
 
 #include "arrange.hpp"
@@ -8,7 +10,7 @@
 namespace quern::cuda {
 namespace {
 
-constexpr std::int64_t few_pairs = 32, tile = 64;
+constexpr std::int64_t tile = 64;
 
 /// dy, a, b and id of a call, forward or backward.
 struct Roles {
@@ -43,6 +45,13 @@ Operand with_two_strides(const Tensor& t) {
   return operand;
 }
 
+/// Where the pieces of a row's blocks lie, from its start.
+Blocks pieces_of(const Tensor& weights) {
+  Tensor start = weights;
+  start.data = 0;
+  return blocks_of(start);
+}
+
 std::uint64_t list_bytes(std::int64_t pairs, std::int64_t experts) { return static_cast<std::uint64_t>(pairs + 2 * (experts + 1)) * 4; }
 
 ExpertParams params_of(const Call& call, const Roles& r, std::int64_t experts, Launcher& launcher) {
@@ -52,11 +61,7 @@ ExpertParams params_of(const Call& call, const Roles& r, std::int64_t experts, L
   p.y = with_two_strides(r.y);
   p.id = rows_of(r.id);
   p.b_blocks = is_block(r.b.dtype);
-  if (p.b_blocks) {
-    Tensor start = r.b;
-    start.data = 0;
-    p.pieces = blocks_of(start);
-  }
+  if (p.b_blocks) p.pieces = pieces_of(r.b);
   p.tokens = r.id.dims[0];
   p.used = r.id.dims[1];
   p.experts = experts;
@@ -88,11 +93,11 @@ void emit(const Call& call, Launcher& launcher) {
   const Roles r(call, false);
   const ExpertParams p = params_of(call, r, r.b.dims[0], launcher);
   const std::int64_t pairs = p.tokens * p.used;
-  launcher.launch("experts", "clear_pairs", {pairs, 1, 1}, 256, p);
   if (pairs <= few_pairs && !call.invariant) {
     launcher.launch("experts", "matmul_id_few", {(p.n + 7) / 8, pairs, 1}, 256, p);
     return;
   }
+  launcher.launch("experts", "clear_pairs", {pairs, 1, 1}, 256, p);
   make_lists(p, launcher);
   launcher.launch("experts", "matmul_id", {(p.n + tile - 1) / tile, most_tiles(p), 1}, 256, p);
 }
@@ -138,6 +143,28 @@ constexpr Op table[] = {{QUERN_OP_MATMUL_ID, "matmul_id.cuda", refuse, emit, scr
                         {QUERN_OP_MATMUL_ID_BACKWARD, "matmul_id_backward.cuda", refuse_backward, emit_backward, scratch_backward, true}};
 
 }  // namespace
+
+void launch_expert_glu(const Call& gate, const Tensor& up, int activation, const Tensor& y, Launcher& launcher) {
+  const Roles r(gate, false);
+  ExpertEndParams p{};
+  p.of = params_of(gate, r, r.b.dims[0], launcher);
+  p.of.y = with_two_strides(y);
+  p.up = with_two_strides(up);
+  p.up_blocks = is_block(up.dtype) ? 1 : 0;
+  if (p.up_blocks) p.up_pieces = pieces_of(up);
+  p.activation = activation;
+  launcher.launch("experts", "matmul_id_glu_few", {(p.of.n + 7) / 8, p.of.tokens * p.of.used, 1}, 256, p);
+}
+
+void launch_expert_sum(const Call& down, const Tensor& weight, Address residual, Address y, Launcher& launcher) {
+  const Roles r(down, false);
+  ExpertEndParams p{};
+  p.of = params_of(down, r, r.b.dims[0], launcher);
+  p.weight = rows_of(weight);
+  p.residual = residual;
+  p.y = y;
+  launcher.launch("experts", "matmul_id_combine_few", {(p.of.n + 7) / 8, p.of.tokens, 1}, 256, p);
+}
 
 const std::span<const Op> experts_ops = table;
 

@@ -51,7 +51,15 @@ void emit_move(const Call& call, Launcher& launcher) {
   launcher.launch("kv", "kv_move", {cache.dims[1], 1, 1}, 128, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_KV_WRITE, "kv_write.cuda", refuse_write, emit_write, nullptr, true, all_packed},
+/// Fused kernels take keys and values whose heads lie side by side, in rows that may be longer.
+bool fusable_write(const Call& call) {
+  const Tensor &x = call.input(0), &cache = call.output(0);
+  const bool heads_packed = x.strides[2] == 4 && x.strides[1] == 4 * x.dims[2];
+  return heads_packed && check_contiguous(call.input(1)).empty() && check_contiguous(call.input(2)).empty() &&
+         check_contiguous(call.input(3)).empty() && check_contiguous(cache).empty();
+}
+
+constexpr Op table[] = {{QUERN_OP_KV_WRITE, "kv_write.cuda", refuse_write, emit_write, nullptr, true, fusable_write},
                         {QUERN_OP_KV_COPY, "kv_copy.cuda", refuse_copy, emit_copy, nullptr, true},
                         {QUERN_OP_KV_MOVE, "kv_move.cuda", refuse_move, emit_move, nullptr, true}};
 

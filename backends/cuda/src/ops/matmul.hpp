@@ -21,7 +21,12 @@ struct RawInput {
   float offset = 0;
   bool norm = false;
   bool settles = false;  // the kernel lets the next one start only when all before it are done
+  Front front{};         // what becomes of x before all else; k is at most most_raw
 };
+/// What kernels of one row have in variants of their own, with which the others would be slower: fronts, activations but SwiGLU, two residuals.
+inline bool is_general(const GemvParams& g, const RawInput& raw) {
+  return raw.front.kind != front_none || g.residual2 != 0 || g.activation != (g.glu != 0 ? act_silu : act_none);
+}
 constexpr std::int64_t most_raw = 8192;  // elements
 
 /// The same product by kernels/tiles.cu or kernels/stream.cu, where the card and the shapes allow it; whether it was launched. What is

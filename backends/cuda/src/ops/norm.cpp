@@ -53,6 +53,11 @@ std::string check_factor(const Tensor& t, const Tensor& x) {
   return first_of({check_dtype(t, QUERN_F32), check_rank(t, 1), check_contiguous(t), check_dim(t, 0, x.last())});
 }
 
+void launch_norm_row(const RowParams& p, std::int64_t rows, Launcher& launcher) {
+  const auto shared = static_cast<unsigned>((p.h + 1023) / 1024 * 4096);
+  launcher.launch("wide", "norm_row", {rows, 1, 1}, 256, p, shared);
+}
+
 int norm_kind(std::uint32_t op) {
   switch (op) {
     case QUERN_OP_LAYER_NORM:

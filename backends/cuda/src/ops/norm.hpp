@@ -9,5 +9,7 @@ namespace quern::cuda {
 std::string check_factor(const Tensor& factor, const Tensor& x);
 /// NormKind of kernels/norm.hpp.
 int norm_kind(std::uint32_t op);
+/// A norm of f32 rows with what follows it (RowParams).
+void launch_norm_row(const RowParams& params, std::int64_t rows, Launcher& launcher);
 
 }  // namespace quern::cuda

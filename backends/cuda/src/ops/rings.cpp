@@ -7,10 +7,10 @@
 namespace quern::cuda {
 namespace {
 
-constexpr std::int64_t warps = 16;                                                            // of a block, as in the kernel
-constexpr std::int64_t most_slots = 8;                                                        // of a warp, as in the kernel
-constexpr std::int64_t slot_target = 4700;                                                    // bytes of two rows in a slot, about
-constexpr std::int64_t fixed_bytes = (warps * most_slots * 8 + warps * 4 + 127) / 128 * 128;  // RingShared of the kernel
+constexpr std::int64_t warps = 16;                                                                // of a block, as in the kernel
+constexpr std::int64_t most_slots = 8;                                                            // of a warp, as in the kernel
+constexpr std::int64_t slot_target = 4700;                                                        // bytes of two rows in a slot, about
+constexpr std::int64_t fixed_bytes = (warps * most_slots * 8 + 3 * warps * 4 + 127) / 128 * 128;  // RingShared of the kernel
 
 constexpr std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -90,7 +90,7 @@ bool launch_rings(const GemvParams& g, const RawInput& raw, Launcher& launcher) 
     if (i + 1 < g.parts && part.rows % 2 != 0) return false;
     rows += part.rows;
   }
-  if (floats && raw.x == 0) return false;
+  if ((floats && raw.x == 0) || (raw.front.kind != front_none && g.k > most_raw)) return false;
   const Shape shape = shape_of(dtypes.data(), g.parts, g.k);
   RingParams p{};
   p.g = g;
@@ -122,12 +122,13 @@ bool launch_rings(const GemvParams& g, const RawInput& raw, Launcher& launcher) 
   p.raw_offset = raw.offset;
   p.raw_norm = raw.norm ? 1 : 0;
   p.settles = raw.settles ? 1 : 0;
+  p.front = raw.front;
   const std::int64_t grid = std::min<std::int64_t>(launcher.multiprocessors(), (p.pairs + warps - 1) / warps);
   const std::int64_t most = (p.pairs + warps * grid - 1) / (warps * grid) * p.chunks;  // that a warp has to do
   const std::int64_t slots = std::min({most, most_slots, (card.shared_limit - p.ring_offset) / (warps * p.slot_bytes)});
   if (slots < 1) return false;
   p.slots = static_cast<int>(slots);
-  launcher.launch("rings", "rings", {grid, 1, 1}, static_cast<unsigned>(32 * warps), p,
+  launcher.launch("rings", is_general(g, raw) ? "rings_general" : "rings", {grid, 1, 1}, static_cast<unsigned>(32 * warps), p,
                   static_cast<unsigned>(p.ring_offset + warps * slots * p.slot_bytes));
   return true;
 }

@@ -130,7 +130,7 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
     }
   }
   if (!stream && fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
-  if (raw.x != 0 && !stream) return false;
+  if (raw.x != 0 && (!stream || (raw.front.kind != front_none && g.k > most_raw))) return false;
   std::int64_t grid = 0;
   if (g.out.codes != 0 && g.part[0].rows % 32 != 0) return false;
   if (stream) {  // two teams, each with its stages; one block a multiprocessor, in one wave
@@ -139,6 +139,7 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
     p.raw_offset = raw.offset;
     p.raw_norm = raw.norm ? 1 : 0;
     p.settles = raw.settles ? 1 : 0;
+    p.front = raw.front;
     std::int64_t team_tiles = 0;
     if (g.out.codes != 0) {
       p.subtiles = g.glu != 0 ? 4 : 2;  // 32 outputs
@@ -188,7 +189,9 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   const auto shared = static_cast<unsigned>(fixed + (stream ? 2 : 1) * p.stages * stage);
   // Where no row is long, a kernel that can share none: each kernel of a step is short. Other models keep to one kernel, whose code is there.
   const bool brief = g.out.codes == 0 && p.rows == rows && g.k < 2048;
-  if (stream)
+  if (stream && is_general(g, raw))
+    launcher.launch("stream", g.out.codes != 0 ? "stream_general_quantise_1" : "stream_general_1", {grid, 1, 1}, 576, p, shared);
+  else if (stream)
     launcher.launch("stream", brief ? "stream_short_1" : g.out.codes != 0 ? "stream_quantise_1" : "stream_1", {grid, 1, 1}, 576, p, shared);
   else launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 288, p, shared);
   return true;
