@@ -39,6 +39,7 @@ struct BlockRows {
   bool exact_attention = false;  // in fast numerics too, beside products that may convert
   std::int64_t heads = 4, kv_heads = 2, head = 64;
   std::int64_t turned = 0;  // elements of a head that rope turns; 0: all
+  bool one_output = false;  // a product of one row lies behind, as a prompt's logits do
 };
 
 void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, quern_dtype cache, quern_dtype activations, bool bias,
@@ -55,6 +56,13 @@ void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, qu
   int x = graph.input("x", input(activations, {rows_dim, shape.hidden}));
   for (const char* prefix : {"blk.0", "blk.1"}) x = add_feed_forward(graph, layer, prefix, add_attention(graph, layer, prefix, x));
   graph.output(x);
+  if (of.one_output) {
+    const int row =
+        graph.input("output_row", filled(input(QUERN_I32, {1}), "row", [](const Tensor& t, const CounterRandom&) { t.set(0, 0); }));
+    const int last = graph.node(QUERN_OP_GET_ROWS, "output_rows", {x, row}, {1, shape.hidden});
+    const int head = graph.weight("output.weight", formats.head, {shape.vocab, shape.hidden});
+    graph.output(graph.node(QUERN_OP_MATMUL, "output", {last, head}, {1, shape.vocab}));
+  }
   if (of.exact_attention)
     for (GraphNode& node : graph.graph().nodes)
       if (node.op == QUERN_OP_ATTENTION) node.fast_conversions = QUERN_CONVERT_NONE;
@@ -75,6 +83,17 @@ void blocks(CaseSink& sink) {
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, true, 0, ".bias.prompt", prompt);
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_BF16, QUERN_F32, false, 40, ".window.prompt", prompt);
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".alternating", alternating);
+  // Few rows behind many keys, which a GPU's blocks share: of one sequence, and of three whose rows alternate.
+  const auto few = [](std::int64_t sequences, std::int64_t heads, std::int64_t kv_heads, std::int64_t head) {
+    return BlockRows{{"rows", 40, sequences, 600}, {40, 2}, false, heads, kv_heads, head, 0, true};
+  };
+  add_block(sink, Profile::quick, mix, QUERN_F16, QUERN_F32, false, 0, ".few_rows", few(1, 4, 2, 64));
+  add_block(sink, Profile::full, mix, QUERN_BF16, QUERN_F32, false, 0, ".few_rows.128", few(1, 6, 1, 128));
+  add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 300, ".few_rows.window", few(1, 4, 2, 64));
+  add_block(sink, Profile::full, all_of(QUERN_Q8_0), QUERN_F16, QUERN_F32, false, 0, ".few_rows.alternating", few(3, 4, 2, 64));
+  for (const std::int64_t head : {80, 96, 256})  // no power of two, or none of the sizes that most have
+    add_block(sink, head == 96 ? Profile::quick : Profile::full, all_of(QUERN_Q8_0), QUERN_F16, QUERN_F32, true, 0,
+              ".prompt." + std::to_string(head), {{"rows", 150, 1, 70, 64}, {150, 20}, false, 4, 2, head, 0, true});
   add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".exact_attention",
             {{"rows", 70, 1, 30}, {70, 9, 1}, true});
   // Batches that decode, of enough rows and heads that a large card has one of its blocks for each: by one query head a key head and by four.

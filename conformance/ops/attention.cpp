@@ -494,6 +494,25 @@ void batches(CaseSink& sink) {
       s.window = 20;
       sink.add(make(Profile::full, s));
     }
+  // Heads of other sizes; keys that fill stages or not; keys that blocks share, of one sequence and of several.
+  const auto many_rows = [&](Profile profile, quern_dtype cache, std::int64_t d, const PagedBatch& batch, std::int64_t window = 0) {
+    Shape s;
+    s.k = s.v = cache;
+    s.d = s.dv = d;
+    s.batch = batch;
+    s.window = window;
+    sink.add(make(profile, s));
+  };
+  const PagedBatch two{{{70, 66}, {0, 65}}, 16};
+  for (const std::int64_t d : {32, 48, 80, 96, 112, 144, 160, 176, 192, 208, 224, 240, 256}) {
+    many_rows(d == 96 || d == 192 || d == 256 ? Profile::quick : Profile::full, QUERN_F16, d, two);
+    many_rows(Profile::full, QUERN_BF16, d, prefill(66, 5, 64), 20);
+  }
+  for (const std::int64_t past : {249, 250, 251}) many_rows(Profile::full, QUERN_F16, 64, prefill(70, past, 64));
+  many_rows(Profile::quick, QUERN_F16, 64, prefill(66, 1000, 64));
+  many_rows(Profile::full, QUERN_F16, 128, prefill(66, 4000, 64));
+  many_rows(Profile::full, QUERN_BF16, 128, PagedBatch{{{600, 40}, {1200, 30}, {0, 20}, {513, 1}}, 32});
+  many_rows(Profile::full, QUERN_F16, 64, prefill(66, 1000, 64), 300);
 }
 
 void model_heads(CaseSink& sink) {

@@ -67,7 +67,7 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
     unfused.one = unfused.few = unfused.many = no_schedule(graph, "", "an option switches off kernels of several nodes").alone;
   } else {
     unfused.other = no_schedule(graph, "rows", "kernels of several nodes are for other extents together").alone;
-    take(matrices ? wide_schedule(graph) : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),
+    take(matrices ? wide_schedule(graph, card) : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),
          unfused.many);
     Schedule mixed = matrices ? mixed_schedule(graph, card) : Schedule{};
     const std::uint32_t mixed_from = mixed.steps.empty() ? UINT32_MAX : mixed.least_rows;

@@ -35,9 +35,14 @@ struct Operand {
 
 class Fuser : Uses {
  public:
-  /// With `card`: products by kernels/mixed.cu, which that card has.
-  explicit Fuser(const Graph& graph, const CardFacts* card = nullptr)
-      : Uses(graph), card_(card), done_(graph.nodes.size(), false), norms_(graph.nodes.size(), false), made_(graph.nodes.size(), false) {}
+  /// `mixed`: products by kernels/mixed.cu, which that card has.
+  Fuser(const Graph& graph, const CardFacts& card, bool mixed)
+      : Uses(graph),
+        card_(card),
+        mixed_(mixed),
+        done_(graph.nodes.size(), false),
+        norms_(graph.nodes.size(), false),
+        made_(graph.nodes.size(), false) {}
 
   Schedule run() {
     choose_symbol();
@@ -119,7 +124,7 @@ class Fuser : Uses {
     if (!sixteen) return "its weights are neither of 16 bits nor of blocks";
     if (b.dtype == QUERN_F16 || (mixes() && b.dtype != QUERN_BF16) ? !node.f16_allowed() : !node.bf16_allowed())
       return "its numerics allow no 16-bit activations";
-    if (mixes() && (!mixed_serves(b, *card_) || b.dims[0] % 16 != 0)) return "no kernel reads its weights in their own format and shape";
+    if (mixes() && (!mixed_serves(b, card_) || b.dims[0] % 16 != 0)) return "no kernel reads its weights in their own format and shape";
     if (graph_.source.values[node.inputs[1]].kind != QUERN_VALUE_CONSTANT) return "its weights are no constant of the graph";
     if (a.dtype != QUERN_F32 || y.dtype != QUERN_F32) return "its operand or its result is not f32";
     if (a.rank != 2 || b.rank != 2) return "its operand or its weights are no matrix";
@@ -134,7 +139,7 @@ class Fuser : Uses {
     return nullptr;
   }
   bool is_product(std::uint32_t n) const { return why_no_product(n) == nullptr; }
-  bool mixes() const { return card_ != nullptr; }
+  bool mixes() const { return mixed_; }
   /// Whether most bytes of the weights that the step's rows meet are read by mixed.cu: other products then run by themselves.
   bool mostly_mixed() const {
     std::uint64_t mixed = 0, others = 0;
@@ -148,7 +153,7 @@ class Fuser : Uses {
   /// The value whose rows are those that the step gives outputs of: of a prompt few, of many sequences as many as the step has.
   void find_outputs() {
     for (const Node& node : graph_.nodes)
-      if (node.op == QUERN_OP_MATMUL && symbol_of(node.inputs[0]) != none && symbol_of(node.inputs[0]) != symbol_)
+      if (node.op == QUERN_OP_MATMUL && symbol_of(node.inputs[0]) != symbol_ && maker(root(node.inputs[0])) != none)
         outputs_ = node.inputs[0];
   }
   /// Whether no product has quantised weights: then the decode schedules serve one row only.
@@ -761,14 +766,22 @@ class Fuser : Uses {
     const bool alone = mixes() && floats_ && !has_bias(what);  // of one row attention itself rotates and writes
     if (mixes())
       write.idle = [alone, norms = what.norm_rows, cache = k, heads = q.dims[1], table = tensor(what.table),
-                    card = *card_](std::int64_t rows) {
+                    card = card_](std::int64_t rows) {
         return (alone && rows == 1) || (!norms && attention_batch_serves(cache, rows, heads, table, card));
       };
+    // Whether each row has its own blocks: of few rows all that are likely of as many sequences, since their outputs are many.
+    const auto alone_rows = [outputs = outputs_, matrices = attention_rows_serves(k, tensor(node.inputs[2]), card_.shared_limit)](
+                                const StepContext& context, std::int64_t m) {
+      if (!matrices) return true;
+      if (m >= least_attention_rows) return false;
+      const std::int64_t wanted = outputs == none ? m : context.tensor(outputs).dims[0];
+      return m == 1 || (wanted > 1 && 4 * wanted > m);
+    };
     write.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, x16 = x16](const StepContext& context,
                                                                                                   Launcher& launcher) {
       const Tensor &table = context.tensor(what.table), &rows = context.tensor(this_node->inputs[0]);
       if (alone && rows.dims[0] == 1) return;
-      if (mixed && !what.norm_rows &&
+      if (mixed && alone_rows(context, rows.dims[0]) && !what.norm_rows &&
           attention_batch_serves(context.tensor(this_node->inputs[1]), rows.dims[0], rows.dims[1], table, launcher.gpu().facts()))
         return;  // attention does it
       RopeKvParams p{};
@@ -814,7 +827,8 @@ class Fuser : Uses {
       step.extras.push_back(to);
     }
     std::vector<Tensor> storage;
-    step.scratch = attention_scratch(graph_.describe(node, storage));
+    const Call described = graph_.describe(node, storage);
+    step.scratch = std::max(attention_scratch(described), attention_rows_scratch(described, mixes() && !store));
     step.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, outputs = outputs_,
                  storage = std::vector<Tensor>(node.inputs.size() + 1)](const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
@@ -823,7 +837,8 @@ class Fuser : Uses {
       const std::int64_t m = storage[0].dims[0];
       const Address y = to == none ? storage.back().data : context.extra(to);
       const quern_dtype y_dtype = to == none ? QUERN_F32 : half ? QUERN_F16 : QUERN_BF16;
-      if (mixed && !what.norm_rows &&
+      const bool alone_each = alone_rows(context, m);
+      if (mixed && alone_each && !what.norm_rows &&
           attention_batch_serves(storage[1], m, storage[0].dims[1], context.tensor(what.table), launcher.gpu().facts())) {
         const Tensor& table = context.tensor(what.table);
         AttentionBatchParams p{};
@@ -854,8 +869,8 @@ class Fuser : Uses {
         return;
       }
       // Of many sequences each row has its own keys. Both kinds of kernels are asked, and each takes the rows that are for it.
-      const bool matrices = m >= least_attention_rows && attention_rows_serves(storage[1], storage[2]),
-                 many = !matrices || (outputs != none && 4 * context.tensor(outputs).dims[0] > m);
+      const bool matrices = !alone_each,
+                 many = alone_each || (m >= least_attention_rows && outputs != none && 4 * context.tensor(outputs).dims[0] > m);
       if (many) {
         Call call;
         call.op = this_node->op;
@@ -901,7 +916,8 @@ class Fuser : Uses {
       p.scale = static_cast<float>(this_node->attributes->real(QUERN_KEY_SCALE));
       p.softcap = static_cast<float>(this_node->attributes->real(QUERN_KEY_SOFTCAP));
       p.faults = launcher.faults();
-      launch_attention_rows(p, launcher);
+      p.y_columns = to == none ? 0 : room_of(mixed, m);
+      launch_attention_rows(p, context.scratch(), launcher);
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -962,7 +978,8 @@ class Fuser : Uses {
     std::uint32_t buffer;
     bool half = false;  // the buffer has f16: where the cache has it too, which queries, keys and values must fit into
   };
-  const CardFacts* card_;
+  const CardFacts& card_;
+  bool mixed_;
   bool floats_ = false;         // no product has quantised weights
   bool settled_ = false;        // a product of one row that settles (MixedParams) was emitted
   bool batch_settled_ = false;  // the same of more rows: a norm
@@ -978,14 +995,14 @@ class Fuser : Uses {
 
 }  // namespace
 
-Schedule wide_schedule(const Graph& graph) {
+Schedule wide_schedule(const Graph& graph, const CardFacts& card) {
   if (graph.source.symbols.empty()) return without_symbols(graph);
-  return Fuser(graph).run();
+  return Fuser(graph, card, false).run();
 }
 
 Schedule mixed_schedule(const Graph& graph, const CardFacts& card) {
   if (graph.source.symbols.empty()) return without_symbols(graph);
-  return Fuser(graph, &card).run();
+  return Fuser(graph, card, true).run();
 }
 
 }  // namespace quern::cuda

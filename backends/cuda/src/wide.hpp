@@ -13,7 +13,7 @@
 namespace quern::cuda {
 
 /// For runs with more rows than the decode schedules have. Empty where the graph has no product that it serves.
-Schedule wide_schedule(const Graph& graph);
+Schedule wide_schedule(const Graph& graph, const CardFacts& card);
 
 /// The same of up to 32 rows, of many sequences 64. Most bytes of the weights then have products in their own format on the matrix units
 /// (ops/mixed.hpp). Few rows cost the reading of the weights, and no copies of them.

@@ -30,7 +30,7 @@ SERIAL = re.compile(r"wgmma.* serialized .*function '(\w+)'")
 REGISTERS = 65536
 HALF = {"tiles_1": 288, "tiles_8": 288}
 ATTENTION = re.compile(r"^attention_pages_\w+_1$")
-ATTENTION_THREADS = 256
+ATTENTION_THREADS = 128
 
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 PROPERTIES = re.compile(r"Function properties for (\w+)")

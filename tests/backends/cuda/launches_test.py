@@ -41,7 +41,7 @@ class Launches(unittest.TestCase):
         ended, launched, refused = self.launches_of("attention.attention.f32-f16-f16-*.65x4x64-*.scale=0p125.packed.gaussian-gaussian_unseen_nan-*_0+65")
         self.assertEqual((ended, refused), (1, set()))
         self.assertIn("attention_groups_64_f16", launched)
-        self.assertIn("attention_pages_f16_64_4", launched)  # in exact numerics
+        self.assertIn("attention_pages_f16_64_8", launched)  # in exact numerics
 
     def test_attention_that_allows_no_conversion_does_not(self):
         """Though the products beside it, which it is fused with elsewhere, do."""
@@ -72,6 +72,14 @@ class Launches(unittest.TestCase):
         code, cases, said = self.launches_by_script(cases=["graphs.block.*.batch_*"])
         self.assertEqual(code, 0, said)
         self.assertIn("attention_batch_f16_64_1", {kernel for kernels in cases.values() for kernel in kernels})
+
+    def test_blocks_of_such_a_card_share_the_keys_behind_few_rows_of_a_prompt(self):
+        """Which are on the matrix units then, as more rows are; and of 2 rows the parts become an operand."""
+        code, cases, said = self.launches_by_script(cases=["graphs.block.q4_k_m.cache_f16.f32.few_rows"])
+        self.assertEqual(code, 0, said)
+        self.assertEqual(len(cases), 1)
+        for kernel in ("attention_groups_64_f16", "attention_join", "rope_kv_8"):
+            self.assertIn(kernel, *cases.values())
 
     def test_through_the_driver_that_hands_on_it_says_the_same_of_what_passes(self):
         _, cases, _ = self.launches_by_script()

@@ -149,25 +149,45 @@ DEV void finish(const AttentionParams& p, S& s, int active, int split, int t, in
     s.score[h][lane + 32] = factor[1] * inverse;
   }
   __syncthreads();
-  // Elements of all heads side by side; where they are quantised, dv is a multiple of 32 and a warp has one group.
-  for (int e = threadIdx.x; e < (heads * dv + 31) / 32 * 32; e += blockDim.x) {
-    const int h = min(e / dv, heads - 1), i = e - h * dv;
-    float v = 0.0f;
-    if (e < heads * dv) {
-      if (active > 1) {
-        const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2) + i;
-#pragma unroll 8
-        for (int k = 0; k < active; ++k) {
-          const float f = s.score[h][k];
-          v = fmaf(f, f == 0.0f ? 0.0f : __ldcg(parts + k * (dv + 2)), v);
+  // Elements of all heads side by side, FOUR a thread, whose parts are asked for together. Where they are quantised, dv is a multiple of 32 and
+  // a warp has one group.
+  enum { FOUR = 4 };
+  const int all = (heads * dv + 31) / 32 * 32;
+  for (int e0 = threadIdx.x; e0 < all; e0 += FOUR * blockDim.x) {
+    float v[FOUR] = {};
+    const float* parts[FOUR];
+    const float* factors[FOUR];
+    int place[FOUR];
+#pragma unroll
+    for (int j = 0; j < FOUR; ++j) {
+      const int e = min(e0 + j * (int)blockDim.x, heads * dv - 1), h = e / dv;
+      place[j] = e - h * dv;
+      factors[j] = s.score[h];
+      parts[j] = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2) + place[j];
+    }
+    if (active > 1) {
+#pragma unroll 4
+      for (int k = 0; k < active; ++k)
+#pragma unroll
+        for (int j = 0; j < FOUR; ++j) {
+          const float f = factors[j][k], x = __ldcg(parts[j] + k * (dv + 2));
+          v[j] = fmaf(f, f == 0.0f ? 0.0f : x, v[j]);
         }
-      } else {
-        for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
-        v *= s.score[h][0];
+    } else {
+#pragma unroll
+      for (int j = 0; j < FOUR; ++j) {
+        const int h = min(e0 + j * (int)blockDim.x, heads * dv - 1) / dv;
+        for (int g = 0; g < key_groups; ++g) v[j] += s.out[g][h][place[j]];
+        v[j] *= factors[j][0];
       }
     }
-    const i64 to = ((i64)t * p.heads + first_head) * dv + e;
-    store_result(p, t, first_head * dv + e, v, e < heads * dv);
-    if (p.out.codes) quantise32(v, p.out, to / 32, lane);
+#pragma unroll
+    for (int j = 0; j < FOUR; ++j) {
+      const int e = e0 + j * (int)blockDim.x;
+      if (e >= all) break;
+      const float x = e < heads * dv ? v[j] : 0.0f;
+      store_result(p, t, first_head * dv + e, x, e < heads * dv);
+      if (p.out.codes) quantise32(x, p.out, (((i64)t * p.heads + first_head) * dv + e) / 32, lane);
+    }
   }
 }

@@ -1,14 +1,15 @@
 // Attention of few rows over a cache of 16-bit floats, for cards with bulk copies (9.0 and newer): it runs at the memory's rate.
 //
 //   grid     as attention.cu: (splits of the keys, kv heads x groups of query heads, rows)
-//   keys     a team of warps, one for every head or two, takes every fourth or eighth tile of 16 or 8 keys, each with a softmax of its own:
-//            teams meet only at the end. Up to ALONE keys are one block's: joining splits costs as much as these;
-//            of more each block has SHARE at least
-//   heads    few a warp, since a step's cost on short sequences is that of fetching unrolled code: eight heads a warp took 12 us at 190
-//            keys (H100)
-//   memory   keys and values of a tile lie side by side in a page: two bulk copies, STAGES of them under way for each team. Where a block has
-//            one head that is one: two such blocks a multiprocessor have 64 KB under way, and more only takes memory and barriers
-//   lanes    d / 8 lanes share a key, each 8 elements of it
+//   keys     each warp takes every fourth tile of 16 keys, with a softmax of its own: warps meet only at the end. Up to ALONE keys are one
+//            block's: joining splits costs as much as these; of more each block has SHARE at least
+//   heads    up to eight of one kv head, as rows of the matrix units' 16: dot products by FMAs took longer than the keys take to come
+//   exact    a query is the sum of two 16-bit numbers (of bf16 three), row h and row h + 8, scaled so that both are normal; weights likewise. So
+//            products are those of f32, at no cost: the rows were free
+//   memory   keys and values of a tile lie side by side in a page: two bulk copies, STAGES of them under way for each warp, and two blocks
+//            a multiprocessor: 128 KB
+//   lanes    the sum over a head's elements may have any order, and so may the columns of the result: each lane reads 16 bytes of a key,
+//            and of four values the same eight columns, as they lie
 #pragma once
 #include "attention.cuh"
 #include "bulk.cuh"
@@ -16,52 +17,65 @@
 #if __CUDA_ARCH__ >= 900
 enum { ALONE = 256, SHARE = 128 };
 
-/// How a block of G heads of D elements shares its work. As in ops/attention.cpp.
+/// How a block of up to G heads of D elements shares its work. As in ops/attention.cpp.
 template <int D, int G> struct Shape {
-  enum {
-    A_WARP = G == 8 ? 2 : 1,  // heads
-    HEAD_WARPS = G / A_WARP,
-    TEAMS = G == 1 ? 8 : 4,
-    THREADS = HEAD_WARPS * TEAMS * 32,
-    AT_ONCE = G == 1 && D == 128 ? 8 : 16,  // keys of a tile
-    STAGES = G == 1 ? 1 : 3
-  };
+  enum { WARPS = 4, THREADS = WARPS * 32, AT_ONCE = 16, STAGES = 2 };  // AT_ONCE: keys of a tile
 };
 
 template <int D, int G> struct Pipe {
-  u64 full[Shape<D, G>::TEAMS][Shape<D, G>::STAGES], empty[Shape<D, G>::TEAMS][Shape<D, G>::STAGES];
-  float most[Shape<D, G>::TEAMS][G], sum[Shape<D, G>::TEAMS][G];
+  u64 full[Shape<D, G>::WARPS][Shape<D, G>::STAGES];
+  float most[Shape<D, G>::WARPS][G], sum[Shape<D, G>::WARPS][G];
   u16 own_k[128], own_v[128];  // of the row's own position, where it is new
-  int there[Shape<D, G>::TEAMS][Shape<D, G>::STAGES];  // whether the tile's page is one
+  int there[Shape<D, G>::WARPS][Shape<D, G>::STAGES];  // whether the tile's page is one
 };
 
-template <int F> DEV void eight(const char* from, float* to) {
-  const uint4 v = *reinterpret_cast<const uint4*>(from);
+/// Two numbers as the sum of two pairs of f16, or of three of bf16: the first, then what is missing. What is not finite is the first alone.
+template <int F> DEV void split(float x, float y, u32* parts) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const u32 w = i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
-    to[2 * i] = F == F16 ? from_half((u16)w) : __uint_as_float(w << 16);
-    to[2 * i + 1] = F == F16 ? from_half((u16)(w >> 16)) : __uint_as_float(w & 0xffff0000u);
+  for (int i = 0; i < (F == F16 ? 2 : 3); ++i) {
+    const u32 v = parts[i] = F == F16 ? pack_half(x, y) : pack_bf16(x, y);
+    const float a = F == F16 ? from_half((u16)v) : __uint_as_float(v << 16), b = F == F16 ? from_half((u16)(v >> 16)) : __uint_as_float(v & 0xffff0000u);
+    x = fabsf(x) < INFINITY_F ? x - a : 0.0f;
+    y = fabsf(y) < INFINITY_F ? y - b : 0.0f;
   }
 }
+/// The A operand of 16 numbers of a row, this thread's (x0, x1) and (x2, x3): their first parts are row h, the second row h + 8, and of bf16 the third
+/// row h + 8 of a further product. That one's row h has the least normal number, of the first part's sign: nothing beside that, but times an
+/// infinity the same infinity, where a 0 would make a NaN.
+template <int F> struct Rows {
+  u32 a[4], third[2];
+  DEV void set(float x0, float x1, float x2, float x3) {
+    u32 low[3], high[3];
+    split<F>(x0, x1, low);
+    split<F>(x2, x3, high);
+    a[0] = low[0], a[1] = low[1], a[2] = high[0], a[3] = high[1];
+    if (F == BF16) third[0] = low[2], third[1] = high[2];
+  }
+  DEV void multiply(float* c, u32 b0, u32 b1) const {
+    multiply16<F == F16>(c, a, b0, b1);
+    if (F == BF16) {
+      const u32 further[4] = {a[0] & 0x80008000u | 0x00800080u, third[0], a[2] & 0x80008000u | 0x00800080u, third[1]};
+      multiply16<false>(c, further, b0, b1);
+    }
+  }
+  /// Of the sums of row h and row h + 8. Beside an infinity the second is a NaN, and says nothing.
+  static DEV float sum(float first, float second) { return fabsf(first) < INFINITY_F ? first + second : first; }
+};
+DEV uint4 load_shared16(const char* p) { return *reinterpret_cast<const uint4*>(p); }
+DEV u32 word(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
 template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* memory) {
   typedef Shape<D, G> By;
-  enum { A_WARP = By::A_WARP, HEAD_WARPS = By::HEAD_WARPS, TEAMS = By::TEAMS, AT_ONCE = By::AT_ONCE, STAGES = By::STAGES, THREADS = By::THREADS };
-  enum { LANES = D / 8, STEP = 32 / LANES, TURNS = AT_ONCE / STEP, BYTES = AT_ONCE * D * 2 };
-  typedef Shared<G, D, TEAMS> Own;
+  enum { WARPS = By::WARPS, AT_ONCE = By::AT_ONCE, STAGES = By::STAGES, THREADS = By::THREADS, BYTES = AT_ONCE * D * 2 };
+  typedef Shared<G, D, WARPS> Own;
   typedef Pipe<D, G> Pipes;
   Own& s = *reinterpret_cast<Own*>(memory);
   Pipes& pipe = *reinterpret_cast<Pipes*>(memory + (sizeof(Own) + 127) / 128 * 128);
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, team = warp / HEAD_WARPS, own_head = warp % HEAD_WARPS * A_WARP;
-  char* stages = memory + (sizeof(Own) + 127) / 128 * 128 + (sizeof(Pipes) + 127) / 128 * 128 + team * STAGES * 2 * BYTES;
-  const bool asks = lane == 0 && warp % HEAD_WARPS == 0;
-  if (asks) {
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  char* stages = memory + (sizeof(Own) + 127) / 128 * 128 + (sizeof(Pipes) + 127) / 128 * 128 + warp * STAGES * 2 * BYTES;
+  if (lane == 0) {
 #pragma unroll
-    for (int i = 0; i < STAGES; ++i) {
-      barrier_init(&pipe.full[team][i], 1);
-      if (HEAD_WARPS > 1) barrier_init(&pipe.empty[team][i], HEAD_WARPS * WARP_ARRIVALS);
-    }
+    for (int i = 0; i < STAGES; ++i) barrier_init(&pipe.full[warp][i], 1);
     fence_barriers();
   }
   __syncthreads();
@@ -94,26 +108,26 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   }
   const int* table = at<const int>(p.k.block_table) + (i64)(known ? sequence : 0) * p.k.pages_per_sequence;
   const int tiles = end > begin ? (end - begin + AT_ONCE - 1) / AT_ONCE : 0;
-  // Of the tile that a team asks for next: its page's place in the table, and its own in the page. No division in the loop, and no wait
+  // Of the tile that a warp asks for next: its page's place in the table, and its own in the page. No division in the loop, and no wait
   // for the table.
-  int index = (begin + team * AT_ONCE) / p.k.page, within = begin + team * AT_ONCE - index * p.k.page, next_page = 0;
+  int index = (begin + warp * AT_ONCE) / p.k.page, within = begin + warp * AT_ONCE - index * p.k.page, next_page = 0;
   const auto page_at = [&](int i) { return __ldcg(table + min(i, p.k.pages_per_sequence - 1)); };
   const auto ask = [&](int tile, int slot, int page, int first) {  // one lane
     const bool there = page >= 0 && page < p.k.pages;
-    pipe.there[team][slot] = there;
+    pipe.there[warp][slot] = there;
     const u32 bytes = there ? (u32)min((int)AT_ONCE, end - begin - tile * AT_ONCE) * D * 2 : 0;
-    barrier_expect(&pipe.full[team][slot], 2 * bytes);
+    barrier_expect(&pipe.full[warp][slot], 2 * bytes);
     if (!there) return;
     const i64 from = ((i64)(page * p.k.kv_heads + kv_head) * p.k.page + first) * D;
-    bulk_copy(stages + slot * 2 * BYTES, at<const u16>(p.k.cache) + from, bytes, &pipe.full[team][slot]);
-    bulk_copy(stages + slot * 2 * BYTES + BYTES, at<const u16>(p.v.cache) + from, bytes, &pipe.full[team][slot]);
+    bulk_copy(stages + slot * 2 * BYTES, at<const u16>(p.k.cache) + from, bytes, &pipe.full[warp][slot]);
+    bulk_copy(stages + slot * 2 * BYTES + BYTES, at<const u16>(p.v.cache) + from, bytes, &pipe.full[warp][slot]);
   };
   const auto advance = [&] {
-    for (within += TEAMS * AT_ONCE; within >= p.k.page; ++index) within -= p.k.page;
+    for (within += WARPS * AT_ONCE; within >= p.k.page; ++index) within -= p.k.page;
   };
   const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
   const int own_index = position / p.k.page, own_page = newest_here && own_index < p.k.pages_per_sequence ? __ldcg(table + own_index) : -1;
-  if (asks) {
+  if (lane == 0) {
     int pages[STAGES], firsts[STAGES];
 #pragma unroll
     for (int i = 0; i < STAGES; ++i) {
@@ -124,7 +138,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     next_page = page_at(index);
 #pragma unroll
     for (int i = 0; i < STAGES; ++i)
-      if (team + i * TEAMS < tiles) ask(team + i * TEAMS, i, pages[i], firsts[i]);
+      if (warp + i * WARPS < tiles) ask(warp + i * WARPS, i, pages[i], firsts[i]);
   }
 
   // Pairs of the heads' queries, then of the new key.
@@ -227,25 +241,37 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       __syncthreads();
     }
   }
-  const int e = lane % LANES * 8, of = lane / LANES;  // this lane's elements, and its key of those at once
-  float q[A_WARP][8];
+  // A lane has head g, or its columns g, and four keys of a tile: 2 t, 2 t + 1 and those 8 on.
+  const int g = lane >> 2, t4 = lane & 3;
+  Rows<F> q[D / 16];
+  float unit;  // of the sums that come from q
+  {
+    float x[D / 4], largest = 0.0f;
 #pragma unroll
-  for (int h = 0; h < A_WARP; ++h)
+    for (int i = 0; i < D / 4; ++i) {
+      x[i] = g < heads ? s.q[g][(t4 + i / 8 * 4) * 8 + i % 8] : 0.0f;
+      largest = fmaxf(largest, fabsf(x[i]));
+    }
+    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
+    // To at least 2^14 and less than 2^15: powers of two, so that nothing is rounded.
+    const u32 exponent = F == F16 ? min(254u, max(15u, __float_as_uint(largest) >> 23)) : 141u;
+    const float up = __uint_as_float((268u - exponent) << 23);
+    unit = __uint_as_float((exponent - 14u) << 23);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) q[h][i] = own_head + h < heads ? s.q[own_head + h][e + i] : 0.0f;
-
-  float acc[A_WARP][8] = {}, most[A_WARP], sum[A_WARP] = {};
-#pragma unroll
-  for (int h = 0; h < A_WARP; ++h) most[h] = -INFINITY_F;
+    for (int i = 0; i < D / 4; i += 4) q[i / 4].set(x[i] * up, x[i + 1] * up, x[i + 2] * up, x[i + 3] * up);
+  }
+  const float weights_up = F == F16 ? 16384.0f : 1.0f;  // so that both parts of small weights are normal
+  float acc[D / 8][4] = {}, most = -INFINITY_F, sum = 0.0f;
   const bool plain = p.softcap == 0.0f && p.max_bias == 0.0f;
-  const float scale = plain ? p.scale : 1.0f;
+  if (plain) unit *= p.scale;
 #pragma unroll 1
-  for (int tile = team, n = 0; tile < tiles; tile += TEAMS, ++n) {
+  for (int tile = warp, n = 0; tile < tiles; tile += WARPS, ++n) {
     const int slot = n % STAGES, key0 = begin + tile * AT_ONCE;
     char *keys = stages + slot * 2 * BYTES, *values = keys + BYTES;
-    barrier_wait(&pipe.full[team][slot], (u32)(n / STAGES) & 1u);
-    const bool there = pipe.there[team][slot] != 0, all = there && key0 >= seen && key0 + AT_ONCE <= end;
-    if (newest_here && key0 + AT_ONCE >= end) {  // its own key came from the cache before it was written there; all of a team write the same
+    barrier_wait(&pipe.full[warp][slot], (u32)(n / STAGES) & 1u);
+    const bool there = pipe.there[warp][slot] != 0, all = there && key0 >= seen && key0 + AT_ONCE <= end;
+    if (newest_here && key0 + AT_ONCE >= end) {  // its own key came from the cache before it was written there
       const int r = end - 1 - key0;
       for (int i = lane; i < D; i += 32) {
         reinterpret_cast<u16*>(keys)[r * D + i] = pipe.own_k[i];
@@ -253,112 +279,95 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       }
       __syncwarp();
     }
-    float w[TURNS][A_WARP];
+    const auto sees = [&](int r) { return there && key0 + r < end && key0 + r >= seen; };
+    if (!all) {  // hidden values may be anything, and nothing times that is not nothing
+      for (int i = lane; i < AT_ONCE * D / 8; i += 32)
+        if (!sees(i / (D / 8))) *reinterpret_cast<uint4*>(values + i * 16) = make_uint4(0, 0, 0, 0);
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      __syncwarp();
+    }
+    float w[4];  // of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
 #pragma unroll
-    for (int i = 0; i < TURNS; ++i) {
-      float k[8];
-      eight<F>(keys + ((i * STEP + of) * D + e) * 2, k);
+    for (int m = 0; m < 2; ++m) {
+      float c[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-      for (int h = 0; h < A_WARP; ++h) {
-        float dot = 0.0f;
-#pragma unroll
-        for (int j = 0; j < 8; ++j) dot = fmaf(k[j], q[h][j], dot);
-#pragma unroll
-        for (int o = LANES / 2; o; o >>= 1) dot += __shfl_xor_sync(~0u, dot, o);
-        w[i][h] = dot * scale;
+      for (int i = 0; i < D / 32; ++i) {
+        const uint4 k = load_shared16(keys + (m * 8 + g) * (D * 2) + (t4 + 4 * i) * 16);
+        q[2 * i].multiply(c, k.x, k.y);
+        q[2 * i + 1].multiply(c, k.z, k.w);
       }
+      w[2 * m] = Rows<F>::sum(c[0], c[2]) * unit;
+      w[2 * m + 1] = Rows<F>::sum(c[1], c[3]) * unit;
     }
     if (!plain) {
-#pragma unroll 1
-      for (int n_of = 0; n_of < TURNS * A_WARP; ++n_of) {
-        float v = 0.0f;
 #pragma unroll
-        for (int j = 0; j < TURNS * A_WARP; ++j) v = j == n_of ? w[j / A_WARP][j % A_WARP] : v;
-        v = logit(p, v, t, first_head + own_head + n_of % A_WARP, key0 + n_of / A_WARP * STEP + of, position);
-#pragma unroll
-        for (int j = 0; j < TURNS * A_WARP; ++j) w[j / A_WARP][j % A_WARP] = j == n_of ? v : w[j / A_WARP][j % A_WARP];
-      }
+      for (int i = 0; i < 4; ++i) w[i] = logit(p, w[i], t, first_head + g, key0 + i / 2 * 8 + 2 * t4 + i % 2, position);
     }
     if (!all) {
 #pragma unroll
-      for (int i = 0; i < TURNS; ++i) {
-        const int key = key0 + i * STEP + of;
-        const bool sees = there && key < end && key >= seen;
-#pragma unroll
-        for (int h = 0; h < A_WARP; ++h) w[i][h] = sees ? w[i][h] : -INFINITY_F;
-      }
+      for (int i = 0; i < 4; ++i) w[i] = sees(i / 2 * 8 + 2 * t4 + i % 2) ? w[i] : -INFINITY_F;
     }
-    float factor[A_WARP];
+    float top = fmaxf(most, fmaxf(fmaxf(w[0], w[1]), fmaxf(w[2], w[3])));
+    top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+    top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+    const float base = top == -INFINITY_F ? 0.0f : top;  // no key seen yet: all weights are 0
+    const float factor = __expf(most - base);
+    most = top;
+    sum *= factor;
+    if (__any_sync(~0u, factor != 1.0f)) {
 #pragma unroll
-    for (int h = 0; h < A_WARP; ++h) {
-      float top = most[h];
+      for (int i = 0; i < D / 8; ++i)
 #pragma unroll
-      for (int i = 0; i < TURNS; ++i) top = fmaxf(top, w[i][h]);
-#pragma unroll
-      for (int o = 16; o >= LANES; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
-      const float base = top == -INFINITY_F ? 0.0f : top;  // no key seen yet: all weights are 0
-      factor[h] = __expf(most[h] - base);
-      most[h] = top;
-      sum[h] *= factor[h];
-#pragma unroll
-      for (int i = 0; i < TURNS; ++i) {
-        w[i][h] = __expf(w[i][h] - base);
-        sum[h] += w[i][h];
-      }
-#pragma unroll
-      for (int j = 0; j < 8; ++j) acc[h][j] *= factor[h];
+        for (int j = 0; j < 4; ++j) acc[i][j] *= factor;
     }
 #pragma unroll
-    for (int i = 0; i < TURNS; ++i) {
-      const int key = key0 + i * STEP + of;
-      float v[8];
-      eight<F>(values + ((i * STEP + of) * D + e) * 2, v);
-      if (!all) {  // hidden keys may hold anything
-        const bool sees = there && key < end && key >= seen;
+    for (int i = 0; i < 4; ++i) {
+      w[i] = __expf(w[i] - base);
+      sum += w[i];
+      w[i] *= weights_up;
+    }
+    Rows<F> weights;
+    weights.set(w[0], w[1], w[2], w[3]);
 #pragma unroll
-        for (int j = 0; j < 8; ++j) v[j] = sees ? v[j] : 0.0f;
+    for (int i = 0; i < D / 64; ++i) {
+      const char* v = values + 2 * t4 * (D * 2) + (g + 8 * i) * 16;
+      const uint4 v0 = load_shared16(v), v1 = load_shared16(v + D * 2), v8 = load_shared16(v + 8 * (D * 2)), v9 = load_shared16(v + 9 * (D * 2));
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const u32 turn = e & 1 ? 0x7632 : 0x5410;
+        weights.multiply(acc[8 * i + e], __byte_perm(word(v0, e / 2), word(v1, e / 2), turn), __byte_perm(word(v8, e / 2), word(v9, e / 2), turn));
       }
-#pragma unroll
-      for (int h = 0; h < A_WARP; ++h)
-#pragma unroll
-        for (int j = 0; j < 8; ++j) acc[h][j] = fmaf(w[i][h], v[j], acc[h][j]);
     }
     __syncwarp();
-    if (tile + STAGES * TEAMS >= tiles) continue;  // its stage is not filled again
-    if (HEAD_WARPS > 1) warp_arrive(&pipe.empty[team][slot], lane);
-    if (!asks) continue;
-    if (HEAD_WARPS > 1) barrier_wait(&pipe.empty[team][slot], (u32)(n / STAGES) & 1u);
-    ask(tile + STAGES * TEAMS, slot, next_page, within);
+    if (tile + STAGES * WARPS >= tiles || lane != 0) continue;  // its stage is not filled again
+    ask(tile + STAGES * WARPS, slot, next_page, within);
     advance();
     next_page = page_at(index);
   }
-#pragma unroll
-  for (int h = 0; h < A_WARP; ++h) {
-#pragma unroll
-    for (int o = 16; o >= LANES; o >>= 1) {
-      sum[h] += __shfl_xor_sync(~0u, sum[h], o);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) acc[h][j] += __shfl_xor_sync(~0u, acc[h][j], o);
+  sum += __shfl_xor_sync(~0u, sum, 1);
+  sum += __shfl_xor_sync(~0u, sum, 2);
+  if (g < heads) {
+    if (t4 == 0) {
+      pipe.most[warp][g] = most;
+      pipe.sum[warp][g] = sum;
     }
-    if (own_head + h < heads && lane < LANES) {
 #pragma unroll
-      for (int j = 0; j < 8; ++j) s.out[team][own_head + h][e + j] = acc[h][j];
-      if (lane == 0) {
-        pipe.most[team][own_head + h] = most[h];
-        pipe.sum[team][own_head + h] = sum[h];
-      }
-    }
+    for (int i = 0; i < D / 64; ++i)
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+#pragma unroll
+        for (int e = 0; e < 8; ++e) s.out[warp][g][8 * (2 * t4 + j + 8 * i) + e] = Rows<F>::sum(acc[8 * i + e][j], acc[8 * i + e][j + 2]) * (1.0f / weights_up);
   }
   __syncthreads();
-  // The teams' parts in one softmax.
+  // The warps' parts in one softmax.
   const bool whole = active == 1 && !p.sinks;  // nothing to join: the result
   for (int i = threadIdx.x; i < heads * D; i += THREADS) {
     const int h = i / D, j = i % D;
     float top = -INFINITY_F, total = 0.0f, v = 0.0f;
 #pragma unroll
-    for (int w = 0; w < TEAMS; ++w) top = fmaxf(top, pipe.most[w][h]);
+    for (int w = 0; w < WARPS; ++w) top = fmaxf(top, pipe.most[w][h]);
 #pragma unroll
-    for (int w = 0; w < TEAMS; ++w) {
+    for (int w = 0; w < WARPS; ++w) {
       const float f = pipe.most[w][h] == -INFINITY_F ? 0.0f : expf(pipe.most[w][h] - top);
       total = fmaf(f, pipe.sum[w][h], total);
       v = fmaf(f, s.out[w][h][j], v);
@@ -389,9 +398,8 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
 #else
 #define ATTEND(F, D, G)
 #endif
-#define KERNEL_OF(name, F, D, G, threads, blocks) \
-  extern "C" __global__ void __launch_bounds__(threads, blocks) attention_pages_##name##_##G(const __grid_constant__ AttentionParams p) { ATTEND(F, D, G) }
-#define KERNELS(name, F, D)         \
-  KERNEL_OF(name, F, D, 1, 256, 2)  \
-  KERNEL_OF(name, F, D, 4, 512, 1)  \
-  KERNEL_OF(name, F, D, 8, 512, 1)
+#define KERNEL_OF(name, F, D, G) \
+  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_##G(const __grid_constant__ AttentionParams p) { ATTEND(F, D, G) }
+#define KERNELS(name, F, D) \
+  KERNEL_OF(name, F, D, 1)  \
+  KERNEL_OF(name, F, D, 8)

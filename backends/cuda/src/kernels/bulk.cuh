@@ -23,6 +23,8 @@ DEV void barrier_wait(u64* b, u32 parity) {
                  : "=r"(done) : "r"(shared_address(b)), "r"(parity) : "memory");
   } while (!done);
 }
+/// An arrival when this thread's asynchronous copies until here have come.
+DEV void barrier_arrive_copies(u64* b) { asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(b)) : "memory"); }
 /// A warp's arrivals at the end of what its lanes did: one, by lane 0. The caller's __syncwarp comes first, which orders what the other lanes read before
 /// it. racecheck does not know that; for it every lane arrives (QUERN_CUDA_RACECHECK in CMake).
 #ifdef EVERY_LANE_ARRIVES

@@ -9,8 +9,13 @@
 DEV void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEV void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> DEV void group_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-/// What this thread wrote to shared memory, asynchronous copies that have come among it, is seen by the matrix units behind the next barrier.
+/// What this thread wrote to shared memory, asynchronous copies that have come among it, is seen by the matrix units behind the next barrier; or
+/// behind this, what others wrote before a barrier that this thread waited at.
 DEV void fence_for_groups() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/// Registers of each thread of a warpgroup from here on: those that one gives up another may take.
+template <int N> DEV void less_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
+template <int N> DEV void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 
 /// B of a step of 16 in k where 128 bytes of a row lie side by side, their chunks of 16 swizzled, and rows 128 bytes apart: `rows` is the distance of
 /// eight rows, `wide` that of the next 128 bytes of a row (where they go along n; else any number).

@@ -263,7 +263,11 @@ struct AttentionRowsParams {
   Pages k, v;
   int rows, heads, window;
   float scale, softcap;
-  int most_runs;  // not 0: of 128 rows with more runs of one sequence nothing is computed (AttentionParams::least_runs)
+  int most_runs;              // not 0: of 128 rows with more runs of one sequence nothing is computed (AttentionParams::least_runs)
+  int tile_rows, tile_heads;  // of a block
+  int splits;                 // shares of the keys
+  Address partial, softmax;  // f32 [rows][heads][splits][d], and of each its largest dot product and its sum; 0: results are stored at once
+  int y_columns;             // y16 is an operand of so many columns (operand.cuh), by attention_join.cu; 0: rows
   Address faults;
 };
 struct UnpackParams {  // blocks to rows of bf16, f16 or f32

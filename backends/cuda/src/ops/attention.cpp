@@ -1,10 +1,12 @@
 // attention over paged keys and values. See kernels/attention.cu.
 #include "attention.hpp"
 
+#include "../kernels/attention_rows.hpp"
 #include "arrange.hpp"
 #include "paged.hpp"
 #include "tables.hpp"
 
+#include <climits>
 #include <cstring>
 
 namespace quern::cuda {
@@ -12,6 +14,7 @@ namespace {
 
 constexpr std::int64_t heads_a_block = 8, largest_head = 256, most_splits = 64;
 constexpr std::int64_t most_alone = 256, least_share = 128;  // ALONE and SHARE of kernels/attention_pages.cuh
+constexpr int most_processors = 256;          // that blocks of shares of keys are counted for; scratch is planned for so many
 constexpr std::int64_t rereadable = 8 << 20;  // bytes of a sequence's keys and values that each head may read for itself: they stay in L2
 
 const char* kernel_of(int dtype) {
@@ -24,34 +27,25 @@ const char* kernel_of(int dtype) {
   }
 }
 
-/// The Shape of kernels/attention_pages.cuh, and the shared memory that it needs: Shared, Pipe and the stages, as they are laid out there.
-struct PagesShape {
-  int group, teams, threads, at_once, stages;
-  unsigned shared;
-};
-PagesShape pages_shape(const AttentionParams& p) {
-  const int group = p.group == 1 ? 1 : p.group <= 4 ? 4 : 8, d = p.k.d;
-  const bool narrow = group == 1 && d == 128;
-  PagesShape s{group, group == 1 ? 8 : 4, group == 1 ? 256 : 512, narrow ? 8 : 16, group == 1 ? 1 : 3, 0};
+/// The shared memory of a block of kernels/attention_pages.cuh: Shared, Pipe and the stages, as they are laid out there.
+unsigned pages_memory(const AttentionParams& p) {
+  constexpr int warps = 4, stages = 2, at_once = 16;
+  const int group = p.group == 1 ? 1 : 8, d = p.k.d;
   const auto round = [](int bytes) { return (bytes + 127) / 128 * 128; };
-  const int own = (std::max(group, 4) * d + group * 64 + 3 * group + s.teams * group * d + 1) * 4;
-  const int pipe = 2 * s.teams * s.stages * 8 + 2 * s.teams * group * 4 + 2 * 128 * 2 + s.teams * s.stages * 4;
-  s.shared = static_cast<unsigned>(round(own) + round(pipe) + s.teams * s.stages * 2 * s.at_once * d * 2);
-  return s;
+  const int own = (std::max(group, 4) * d + group * 64 + 3 * group + warps * group * d + 1) * 4;
+  const int pipe = warps * stages * 8 + 2 * warps * group * 4 + 2 * 128 * 2 + warps * stages * 4;
+  return static_cast<unsigned>(round(own) + round(pipe) + warps * stages * 2 * at_once * d * 2);
 }
 
 /// The kernel that reads pages by bulk copies; null where card, cache or mask rule it out.
 const char* pages_kernel(const AttentionParams& p, Launcher& launcher) {
   if (launcher.major() < 9 || p.mask != 0 || p.k.d != p.v.d || (p.k.d != 64 && p.k.d != 128) || p.k.page % 16 != 0) return nullptr;
   if (p.k.dtype != QUERN_F16 && p.k.dtype != QUERN_BF16) return nullptr;
-  if (pages_shape(p).shared > static_cast<unsigned>(launcher.gpu().facts().shared_limit)) return nullptr;
-  const int wide = p.k.d == 128, group = p.group == 1 ? 0 : p.group <= 4 ? 1 : 2;
-  static constexpr const char* names[2][2][3] = {
-      {{"attention_pages_f16_64_1", "attention_pages_f16_64_4", "attention_pages_f16_64_8"},
-       {"attention_pages_f16_128_1", "attention_pages_f16_128_4", "attention_pages_f16_128_8"}},
-      {{"attention_pages_bf16_64_1", "attention_pages_bf16_64_4", "attention_pages_bf16_64_8"},
-       {"attention_pages_bf16_128_1", "attention_pages_bf16_128_4", "attention_pages_bf16_128_8"}}};
-  return names[p.k.dtype == QUERN_BF16][wide][group];
+  if (pages_memory(p) > static_cast<unsigned>(launcher.gpu().facts().shared_limit)) return nullptr;
+  static constexpr const char* names[2][2][2] = {
+      {{"attention_pages_f16_64_1", "attention_pages_f16_64_8"}, {"attention_pages_f16_128_1", "attention_pages_f16_128_8"}},
+      {{"attention_pages_bf16_64_1", "attention_pages_bf16_64_8"}, {"attention_pages_bf16_128_1", "attention_pages_bf16_128_8"}}};
+  return names[p.k.dtype == QUERN_BF16][p.k.d == 128][p.group > 1];
 }
 
 std::int64_t blocks_without_splits(const Tensor& q, const Tensor& k, std::int64_t rows) {
@@ -170,7 +164,7 @@ std::uint64_t attention_scratch(const Call& call) {
   const Tensor &q = call.input(0), &v = call.input(2);
   std::uint64_t most = 0;
   for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(q.dims[0], 512); ++rows) {
-    const std::int64_t splits = splits_for(call, rows, 256);
+    const std::int64_t splits = splits_for(call, rows, most_processors);
     if (splits > 1)
       most = std::max(most, static_cast<std::uint64_t>((call.invariant ? q.dims[0] : rows) * q.dims[1] * splits * (v.last() + 2)) * 4);
   }
@@ -207,46 +201,108 @@ void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& lau
     AttentionParams pages = p;  // no more splits than there can be shares of keys
     const std::int64_t most = std::int64_t{p.k.pages_per_sequence} * p.k.page;
     pages.splits = most <= most_alone ? 1 : static_cast<int>(std::clamp<std::int64_t>((most + least_share - 1) / least_share, 1, p.splits));
-    const PagesShape shape = pages_shape(p);
     launcher.launch(std::string_view(kernel, std::strlen(kernel) - 2), kernel, {pages.splits, std::int64_t{p.k.kv_heads} * groups, rows},
-                    static_cast<unsigned>(shape.threads), pages, shape.shared);
+                    128, pages, pages_memory(p));
     return;
   }
   launcher.launch("attention", kernel_of(p.k.dtype), {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p);
 }
 
-bool attention_rows_serves(const Tensor& k, const Tensor& v) {
-  return (k.dtype == QUERN_F16 || k.dtype == QUERN_BF16) && k.dtype == v.dtype && k.last() == v.last() &&
-         (k.last() == 64 || k.last() == 128);
+bool attention_rows_serves(const Tensor& k, const Tensor& v, int shared_limit) {
+  const std::int64_t d = k.last();
+  return (k.dtype == QUERN_F16 || k.dtype == QUERN_BF16) && k.dtype == v.dtype && d == v.last() && d % 16 == 0 && d >= 32 &&
+         d <= largest_head && rows_tiles_bytes(static_cast<int>(d)) + 2 * rows_lines * 4 <= shared_limit;
 }
 
-void launch_attention_rows(const AttentionRowsParams& p, Launcher& launcher) {
-  constexpr std::int64_t tile = 128;  // rows of a block
-  static constexpr const char* names[2][2][2] = {
-      {{"attention_rows_64_bf16", "attention_rows_64_f16"}, {"attention_rows_128_bf16", "attention_rows_128_f16"}},
-      {{"attention_groups_64_bf16", "attention_groups_64_f16"}, {"attention_groups_128_bf16", "attention_groups_128_f16"}}};
-  const bool groups = launcher.major() == 9, wide_head = p.k.d == 128, f16 = p.k.dtype == QUERN_F16;
-  const auto shared = static_cast<unsigned>(3 * 2 * 64 * p.k.d * 2 + 2 * tile * 4 + (groups ? 1024 : 0));  // three stages, and Info
-  launcher.launch(groups ? "attention_groups" : "attention_rows", names[groups][wide_head][f16], {p.heads, (p.rows + tile - 1) / tile, 1},
-                  256, p, shared);
+namespace {
+
+/// How the blocks of attention of many rows share rows, heads and keys.
+struct RowsShape {
+  std::int64_t tile_rows, tile_heads, blocks, splits;  // blocks: of one share of the keys
+};
+RowsShape rows_shape(std::int64_t rows, std::int64_t heads, std::int64_t kv_heads, std::int64_t longest, int multiprocessors) {
+  const std::int64_t tile_rows = std::clamp<std::int64_t>(rows, 1, rows_lines), per_kv = heads / kv_heads;
+  const std::int64_t groups = (per_kv * tile_rows + rows_lines / tile_rows * tile_rows - 1) / (rows_lines / tile_rows * tile_rows);
+  const std::int64_t tile_heads = (per_kv + groups - 1) / groups,
+                     blocks = kv_heads * ((per_kv + tile_heads - 1) / tile_heads) * ((rows + tile_rows - 1) / tile_rows);
+  const std::int64_t most = std::min<std::int64_t>(most_splits, longest / (rows_least_tiles * rows_keys));
+  return {tile_rows, tile_heads, blocks,
+          std::clamp<std::int64_t>(multiprocessors / std::max<std::int64_t>(1, blocks), 1, std::max<std::int64_t>(1, most))};
+}
+/// Bytes of the parts of `vectors` results.
+constexpr std::uint64_t bytes_of_parts(std::int64_t vectors, std::int64_t splits, std::int64_t d) {
+  return static_cast<std::uint64_t>(vectors * splits * (d + 2)) * 4;
+}
+
+}  // namespace
+
+std::uint64_t attention_rows_scratch(const Call& call, bool joined) {
+  const Tensor &q = call.input(0), &k = call.input(1);
+  const std::int64_t longest = call.input(3).dims[1] * k.dims[2], heads = q.dims[1];
+  std::uint64_t most = 0;
+  const auto add = [&](std::int64_t rows) {
+    const RowsShape shape = rows_shape(rows, heads, k.dims[1], longest, most_processors);
+    if (shape.splits > 1 || joined) most = std::max(most, bytes_of_parts(rows * heads, shape.splits, k.last()));
+    return shape.blocks < most_processors;
+  };
+  for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(q.dims[0], rows_lines); ++rows) add(rows);
+  for (std::int64_t rows = 2 * rows_lines; rows < q.dims[0] + rows_lines && add(std::min(rows, q.dims[0])); rows += rows_lines) {}
+  return most;
+}
+
+void launch_attention_rows(AttentionRowsParams& p, Address scratch, Launcher& launcher) {
+  static constexpr const char* rows_names[][2] = {
+      {"attention_rows_32_bf16", "attention_rows_32_f16"},   {"attention_rows_48_bf16", "attention_rows_48_f16"},
+      {"attention_rows_64_bf16", "attention_rows_64_f16"},   {"attention_rows_80_bf16", "attention_rows_80_f16"},
+      {"attention_rows_96_bf16", "attention_rows_96_f16"},   {"attention_rows_112_bf16", "attention_rows_112_f16"},
+      {"attention_rows_128_bf16", "attention_rows_128_f16"}, {"attention_rows_144_bf16", "attention_rows_144_f16"},
+      {"attention_rows_160_bf16", "attention_rows_160_f16"}, {"attention_rows_176_bf16", "attention_rows_176_f16"},
+      {"attention_rows_192_bf16", "attention_rows_192_f16"}, {"attention_rows_208_bf16", "attention_rows_208_f16"},
+      {"attention_rows_224_bf16", "attention_rows_224_f16"}, {"attention_rows_240_bf16", "attention_rows_240_f16"},
+      {"attention_rows_256_bf16", "attention_rows_256_f16"}};
+  static constexpr const char* groups_names[2][2] = {{"attention_groups_64_bf16", "attention_groups_64_f16"},
+                                                     {"attention_groups_128_bf16", "attention_groups_128_f16"}};
+  // Of warpgroups the stages, their barriers, Info, and room for a start at a multiple of 1024.
+  constexpr int info = 2 * rows_lines * 4;
+  const int limit = launcher.gpu().facts().shared_limit, of_groups = groups_stages * (2 * rows_keys * p.k.d * 2 + 2 * 8) + info + 1024;
+  const bool groups = launcher.major() == 9 && (p.k.d == 64 || p.k.d == 128) && of_groups <= limit, f16 = p.k.dtype == QUERN_F16;
+  const RowsShape shape = rows_shape(p.rows, p.heads, p.k.kv_heads, std::int64_t{p.k.pages_per_sequence} * p.k.page,
+                                     std::min(launcher.multiprocessors(), most_processors));
+  p.tile_rows = static_cast<int>(shape.tile_rows);
+  p.tile_heads = static_cast<int>(shape.tile_heads);
+  p.splits = static_cast<int>(shape.splits);
+  const bool parts = shape.splits > 1 || p.y_columns != 0;
+  const std::int64_t vectors = std::int64_t{p.rows} * p.heads;
+  p.partial = parts ? scratch : 0;
+  p.softmax = parts ? scratch + bytes_of_parts(vectors, shape.splits, p.k.d - 2) : 0;
+  const std::int64_t tiles = (p.rows + shape.tile_rows - 1) / shape.tile_rows;
+  const Launcher::Grid grid{shape.blocks / tiles, tiles, shape.splits};
+  if (groups) launcher.launch("attention_groups", groups_names[p.k.d == 128][f16], grid, 384, p, static_cast<unsigned>(of_groups));
+  else
+    launcher.launch("attention_rows", rows_names[p.k.d / 16 - 2][f16], grid, 256, p, static_cast<unsigned>(rows_tiles_bytes(p.k.d) + info));
+  if (parts) launcher.launch("attention_join", "attention_join", {(std::int64_t{p.heads} * p.k.d + 1023) / 1024, p.rows, 1}, 256, p);
 }
 
 namespace {
 
 /// Whether the matrix units take this call, whose queries and weights of keys are then rounded to the cache's type.
-bool on_matrices(const Call& call, int major) {
+bool on_matrices(const Call& call, int major, int shared_limit) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
-  if (major < 8 || call.invariant || q.dims[0] < least_attention_rows || !is_plain(call) || !attention_rows_serves(k, v)) return false;
+  if (major < 8 || call.invariant || q.dims[0] < least_attention_rows || !is_plain(call) || !attention_rows_serves(k, v, shared_limit))
+    return false;
   if (!(k.dtype == QUERN_F16 ? call.f16_allowed() : call.bf16_allowed())) return false;
   for (std::size_t i = 6; i < 9; ++i)  // lengths, mask, sinks
     if (call.input(i).present()) return false;
   return call.integer(QUERN_KEY_CAUSAL) != 0 && call.real(QUERN_KEY_SCALE) > 0 && call.real(QUERN_KEY_MAX_BIAS) == 0;
 }
 
+/// Queries in 16 bits, which scratch begins with.
+std::uint64_t rounded_bytes(const Tensor& q) { return (static_cast<std::uint64_t>(q.elements()) * 2 + 255) / 256 * 256; }
+
 std::uint64_t scratch(const Call& call) {
   // Which card it is is not known here: one without such units keeps room that it does not use.
-  const std::uint64_t queries = on_matrices(call, 9) ? static_cast<std::uint64_t>(call.input(0).elements()) * 2 : 0;
-  return std::max(attention_scratch(call), queries);
+  const std::uint64_t rows = on_matrices(call, 9, INT_MAX) ? rounded_bytes(call.input(0)) + attention_rows_scratch(call, false) : 0;
+  return std::max(attention_scratch(call), rows);
 }
 
 void emit_on_matrices(const Call& call, Launcher& launcher) {
@@ -272,13 +328,13 @@ void emit_on_matrices(const Call& call, Launcher& launcher) {
   p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
   p.softcap = static_cast<float>(call.real(QUERN_KEY_SOFTCAP));
   p.faults = launcher.faults();
-  launch_attention_rows(p, launcher);
+  launch_attention_rows(p, call.scratch + rounded_bytes(q), launcher);
 }
 
 void emit(const Call& call, Launcher& launcher) {
   const AttentionAnyParams any = any_params(call, launcher);
   const std::int64_t rows = call.input(0).dims[0];
-  if (on_matrices(call, launcher.major())) {
+  if (on_matrices(call, launcher.major(), launcher.gpu().facts().shared_limit)) {
     emit_on_matrices(call, launcher);
   } else if (is_plain(call)) {
     launch_attention(attention_params(call, launcher), rows, launcher);

@@ -25,8 +25,12 @@ void launch_attention(const AttentionParams& params, std::int64_t rows, Launcher
 inline constexpr std::int64_t least_attention_rows = 65;
 /// Runs of rows of one sequence among 128 up to which those kernels take them, where the host asks both kinds.
 inline constexpr int most_attention_runs = 8;
-/// Whether those kernels (attention_rows.cu, attention_groups.cu; compute capability 8.0) read such caches.
-bool attention_rows_serves(const Tensor& k, const Tensor& v);
-void launch_attention_rows(const AttentionRowsParams& params, Launcher& launcher);
+/// Whether those kernels (attention_rows.cu, attention_groups.cu; compute capability 8.0) read such caches, with `shared_limit` bytes of shared memory:
+/// heads of any multiple of 16 from 32 to 256.
+bool attention_rows_serves(const Tensor& k, const Tensor& v, int shared_limit);
+/// Launches them, and what joins the parts where blocks share keys; fills what says how. `scratch`: attention_rows_scratch.
+void launch_attention_rows(AttentionRowsParams& params, Address scratch, Launcher& launcher);
+/// For up to the rows of `call`; `joined`: the result is an operand, which attention_join.cu alone stores.
+std::uint64_t attention_rows_scratch(const Call& call, bool joined);
 
 }  // namespace quern::cuda
