@@ -460,7 +460,7 @@ class Fuser : Uses {
 
   /// A norm, perhaps with a sum, in one pass over its rows, and what the next products take of the result.
   void emit_row(std::uint32_t n, std::uint32_t norm, std::uint32_t other, std::uint32_t result) {
-    done_[n] = true;
+    if (norm != n) done_[n] = true;  // a norm that is done is one that a product makes (key_of)
     const Node& node = graph_.nodes[norm];
     const bool layer = node.op == QUERN_OP_LAYER_NORM;
     const std::uint32_t x = node.inputs[0], weight = node.inputs[1], bias = layer && node.inputs.size() > 2 ? node.inputs[2] : none;
