@@ -149,6 +149,27 @@ TEST_F(ToldSchedules, EachNodeOfALayerOfAnyKindIsInOneKernel) {
   }
 }
 
+TEST_F(ToldSchedules, ANormOrASumThatTheHostReadsTooLeavesEachNodeInOneKernel) {
+  for (const LayerFamily* const family : layer_families()) {
+    std::size_t marked = 0, count = 1;
+    for (std::size_t at = 0; at < count; ++at) {
+      const std::vector<Told> schedules = compiled(*family, [&](std::vector<quern_value>& values, std::vector<quern_node>& nodes) {
+        std::vector<quern_value*> results;
+        for (const quern_node& node : nodes)
+          if (node.op == QUERN_OP_RMS_NORM || node.op == QUERN_OP_LAYER_NORM || node.op == QUERN_OP_ADD)
+            results.push_back(&values.at(*static_cast<const std::uint32_t*>(node.outputs.data)));
+        count = results.size();
+        if (results.at(at)->kind == QUERN_VALUE_INTERNAL) results[at]->kind = QUERN_VALUE_OUTPUT, ++marked;
+      });
+      ASSERT_FALSE(schedules.empty()) << family->name << ", the " << at << "th norm or sum";
+      for (const Told& told : schedules)
+        EXPECT_TRUE(std::ranges::all_of(told.kernels_of_node, [](std::size_t n) { return n == 1; }))
+            << family->name << ", the " << at << "th norm or sum, from " << told.least << " rows on";
+    }
+    EXPECT_GT(marked, 0u) << family->name;
+  }
+}
+
 TEST_F(ToldSchedules, EveryReasonIsThatOfARuleOrThereIsNoRule) {
   for (const LayerFamily* const family : layer_families())
     for (const Told& told : compiled(*family))

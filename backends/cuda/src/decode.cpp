@@ -651,13 +651,15 @@ class Fuser : Uses {
     const Tensor& id = tensor(graph_.nodes[product].inputs[2]);
     return few_rows(id) && most_rows_ * id.dims[1] <= few_pairs;
   }
+  /// Whether one warp goes through a token's experts as fast as a warp each.
+  bool sums_in_one(std::uint32_t product) const { return tensor(graph_.nodes[product].inputs[2]).dims[1] <= most_summed_experts; }
   void find_experts() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (const auto glu = expert_glu_at(n); glu && few_experts(glu->gate)) {
         expert_glus_[n] = *glu;
         done_[glu->gate] = done_[glu->up] = true;
       }
-      if (const std::uint32_t down = expert_product_of(n); down != none && few_experts(down)) {
+      if (const std::uint32_t down = expert_product_of(n); down != none && few_experts(down) && sums_in_one(down)) {
         expert_sums_[n] = down;
         done_[down] = true;
       }
@@ -728,6 +730,7 @@ class Fuser : Uses {
       case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
       case QUERN_OP_MATMUL_ID:
         if (!few_experts(n)) return {n, "experts", "it may have more pairs of a token and an expert than each output's warp takes"};
+        if (!sums_in_one(n)) return {n, "experts", "a token has more experts than one warp sums"};
         return {n, "experts", "it is not gate or up of a gated activation, nor what a weighted sum alone reads"};
       case QUERN_OP_MOE_COMBINE: return {n, "experts", "it sums what is no product of experts of few pairs, or what others read too"};
       case QUERN_OP_RMS_NORM:

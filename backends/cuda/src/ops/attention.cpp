@@ -13,6 +13,8 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::int64_t heads_a_block = 8, largest_head = 256, most_splits = 64;
+/// Of larger heads attention without the matrix units is faster (docs/lab/cuda.md).
+constexpr std::int64_t most_rows_head = 128;
 constexpr std::int64_t most_alone = 256, least_share = 128;  // ALONE and SHARE of kernels/attention_pages.cuh
 constexpr int most_processors = 256;          // that blocks of shares of keys are counted for; scratch is planned for so many
 constexpr std::int64_t rereadable = 8 << 20;  // bytes of a sequence's keys and values that each head may read for itself: they stay in L2
@@ -211,7 +213,7 @@ void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& lau
 bool attention_rows_serves(const Tensor& k, const Tensor& v, int shared_limit) {
   const std::int64_t d = k.last();
   return (k.dtype == QUERN_F16 || k.dtype == QUERN_BF16) && k.dtype == v.dtype && d == v.last() && d % 16 == 0 && d >= 32 &&
-         d <= largest_head && rows_tiles_bytes(static_cast<int>(d)) + 2 * rows_lines * 4 <= shared_limit;
+         d <= most_rows_head && rows_tiles_bytes(static_cast<int>(d)) + 2 * rows_lines * 4 <= shared_limit;
 }
 
 namespace {
@@ -252,14 +254,10 @@ std::uint64_t attention_rows_scratch(const Call& call, bool joined) {
 
 void launch_attention_rows(AttentionRowsParams& p, Address scratch, Launcher& launcher) {
   static constexpr const char* rows_names[][2] = {
-      {"attention_rows_32_bf16", "attention_rows_32_f16"},   {"attention_rows_48_bf16", "attention_rows_48_f16"},
-      {"attention_rows_64_bf16", "attention_rows_64_f16"},   {"attention_rows_80_bf16", "attention_rows_80_f16"},
-      {"attention_rows_96_bf16", "attention_rows_96_f16"},   {"attention_rows_112_bf16", "attention_rows_112_f16"},
-      {"attention_rows_128_bf16", "attention_rows_128_f16"}, {"attention_rows_144_bf16", "attention_rows_144_f16"},
-      {"attention_rows_160_bf16", "attention_rows_160_f16"}, {"attention_rows_176_bf16", "attention_rows_176_f16"},
-      {"attention_rows_192_bf16", "attention_rows_192_f16"}, {"attention_rows_208_bf16", "attention_rows_208_f16"},
-      {"attention_rows_224_bf16", "attention_rows_224_f16"}, {"attention_rows_240_bf16", "attention_rows_240_f16"},
-      {"attention_rows_256_bf16", "attention_rows_256_f16"}};
+      {"attention_rows_32_bf16", "attention_rows_32_f16"},  {"attention_rows_48_bf16", "attention_rows_48_f16"},
+      {"attention_rows_64_bf16", "attention_rows_64_f16"},  {"attention_rows_80_bf16", "attention_rows_80_f16"},
+      {"attention_rows_96_bf16", "attention_rows_96_f16"},  {"attention_rows_112_bf16", "attention_rows_112_f16"},
+      {"attention_rows_128_bf16", "attention_rows_128_f16"}};
   static constexpr const char* groups_names[2][2] = {{"attention_groups_64_bf16", "attention_groups_64_f16"},
                                                      {"attention_groups_128_bf16", "attention_groups_128_f16"}};
   // Of warpgroups the stages, their barriers, Info, and room for a start at a multiple of 1024.
