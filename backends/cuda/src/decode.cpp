@@ -722,56 +722,28 @@ class Fuser : Uses {
     schedule_.steps.push_back(std::move(step));
   }
 
-  /// Why no rule took a node. The rules say it themselves.
+  /// Why no rule took a node.
   sdk::Alone alone(std::uint32_t n) const {
-    const Node& node = graph_.nodes[n];
-    const auto around = no_attention_.find(n);
-    switch (node.op) {
-      case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
+    switch (graph_.nodes[n].op) {
       case QUERN_OP_MATMUL_ID:
         if (!few_experts(n)) return {n, "experts", "it may have more pairs of a token and an expert than each output's warp takes"};
         if (!sums_in_one(n)) return {n, "experts", "a token has more experts than one warp sums"};
         return {n, "experts", "it is not gate or up of a gated activation, nor what a weighted sum alone reads"};
       case QUERN_OP_MOE_COMBINE: return {n, "experts", "it sums what is no product of experts of few pairs, or what others read too"};
-      case QUERN_OP_RMS_NORM:
-        if (around != no_attention_.end()) return {n, "attention", around->second};
-        return {n, "norm", why_not_deferred(n)};
       case QUERN_OP_LAYER_NORM: return {n, "norm", why_no_front(n)};
-      case QUERN_OP_ATTENTION:
-      case QUERN_OP_ROPE:
-      case QUERN_OP_KV_WRITE:
-        return {n, "attention", around != no_attention_.end() ? around->second : "no attention that can be fused reads what it makes"};
-      case QUERN_OP_GLU: {
-        Refusal why = nullptr;
-        const std::uint32_t gate = maker(root(node.inputs[0]));
-        std::uint32_t up = node.inputs.size() < 2 || node.inputs[1] == none ? none : maker(root(node.inputs[1]));
-        if (node.inputs.size() < 2 || node.inputs[1] == none) up = gate;  // one input has both
-        if (up == none || gate == none) return {n, "glu", "gate and up are no two products"};
-        for (const std::uint32_t part : {gate, up})
-          if (const Refusal no = why_no_product(part); no != nullptr)
-            return {n, "glu", graph_.nodes[part].op == QUERN_OP_MATMUL ? no : "gate and up are no two products"};
-        if (gate == up) {
-          if (glu_of_columns(gate, &why)) why = "the halves of its product are no whole groups of rows";
-          return {n, "glu", why};
-        }
-        if (!glu_of(gate, up, &why)) return {n, "glu", why};
-        return {n, "glu",
-                alike({gate, up}) ? "gate and up are no two neighbours with one operand"
-                                  : "the weights of gate and up differ in dtype or rows"};
-      }
-      case QUERN_OP_ADD: {
-        Refusal why = "no operand is the result of a fused product";
-        for (const std::uint32_t v : node.inputs) {
-          const std::uint32_t product = v == none ? none : maker(root(v));
-          std::uint32_t other = none;
-          if (product == none || product > n || !is_product(product)) continue;
-          if (add_of(product, product, made_, other, &why) != none)
-            why = "its product shares a kernel with others that read the same value";
-        }
-        return {n, "residual", why};
-      }
-      default: return {n, "", "no rule of this backend takes its op"};
+      default: break;
     }
+    return why_left(n, no_attention_, made_,
+                    {[this](std::uint32_t product) { return why_no_product(product); },
+                     [this](std::uint32_t norm) { return why_not_deferred(norm); },
+                     [this](std::uint32_t gate, std::uint32_t up) -> Refusal {
+                       Refusal why = nullptr;
+                       if (gate == up) return glu_of_columns(gate, &why) ? "the halves of its product are no whole groups of rows" : why;
+                       if (!glu_of(gate, up, &why)) return why;
+                       return alike({gate, up}) ? "gate and up are no two neighbours with one operand"
+                                                : "the weights of gate and up differ in dtype or rows";
+                     },
+                     "its product shares a kernel with others that read the same value"});
   }
 
   std::uint32_t most_rows_;

@@ -198,6 +198,42 @@ std::vector<std::uint32_t> Uses::around_attention(std::uint32_t n) const {
   return found;
 }
 
+sdk::Alone Uses::why_left(std::uint32_t n, const std::map<std::uint32_t, Refusal>& around, const std::vector<bool>& made,
+                          const Rules& rules) const {
+  const Node& node = graph_.nodes[n];
+  const auto attention = around.find(n);
+  switch (node.op) {
+    case QUERN_OP_MATMUL: return {n, "product", rules.product(n)};
+    case QUERN_OP_RMS_NORM:
+      if (attention != around.end()) return {n, "attention", attention->second};
+      return {n, "norm", rules.norm(n)};
+    case QUERN_OP_ATTENTION:
+    case QUERN_OP_ROPE:
+    case QUERN_OP_KV_WRITE:
+      return {n, "attention", attention != around.end() ? attention->second : "no attention that can be fused reads what it makes"};
+    case QUERN_OP_GLU: {
+      const bool one = node.inputs.size() < 2 || node.inputs[1] == none;  // which has both halves
+      const std::uint32_t gate = maker(root(node.inputs[0])), up = one ? gate : maker(root(node.inputs[1]));
+      for (const std::uint32_t part : {gate, up}) {
+        if (part == none || graph_.nodes[part].op != QUERN_OP_MATMUL) return {n, "glu", "gate and up are no two products"};
+        if (const Refusal why = rules.product(part); why != nullptr) return {n, "glu", why};
+      }
+      return {n, "glu", rules.glu(gate, up)};
+    }
+    case QUERN_OP_ADD: {
+      Refusal why = "no operand is the result of a product that is fused";
+      for (const std::uint32_t v : node.inputs) {
+        const std::uint32_t product = v == none ? none : maker(root(v));
+        std::uint32_t other = none;
+        if (product == none || product > n || rules.product(product) != nullptr) continue;
+        if (add_of(product, product, made, other, &why) != none) why = rules.other_kernel;
+      }
+      return {n, "residual", why};
+    }
+    default: return {n, "", "no rule of this backend takes its op"};
+  }
+}
+
 HeadNorms Uses::head_norms(const Attention& what, const Graph& graph, const std::function<Address(std::uint32_t)>& address) {
   if (what.norm_q == none) return {};
   const Node &q = graph.nodes[what.norm_q], &k = graph.nodes[what.norm_k];

@@ -80,6 +80,16 @@ class Uses : public sdk::fusion::Uses<Graph> {
   std::uint32_t expert_product_of(std::uint32_t combine) const;
   /// Whether a kernel makes this norm, rms or layer, from a packed row of f32 at another place than the node's.
   bool row_norm(std::uint32_t node) const;
+  /// What each schedule has rules of its own for: why they do not take a product, a norm, or the GLU of two products (of one, where gate is up).
+  /// `other_kernel`: why a sum is not part of the product that it could be part of.
+  struct Rules {
+    std::function<Refusal(std::uint32_t)> product, norm;
+    std::function<Refusal(std::uint32_t gate, std::uint32_t up)> glu;
+    Refusal other_kernel;
+  };
+  /// Why no rule took a node: the rule for its op has the reason. `around`: refusals of attention, by the nodes that they leave alone.
+  sdk::Alone why_left(std::uint32_t node, const std::map<std::uint32_t, Refusal>& around, const std::vector<bool>& made,
+                      const Rules& rules) const;
   /// What norms of queries and keys a fused kernel makes; all 0 where there are none.
   static HeadNorms head_norms(const Attention& what, const Graph& graph, const std::function<Address(std::uint32_t)>& address);
 

@@ -935,42 +935,16 @@ class Fuser : Uses {
 
   /// Why no rule took a node.
   sdk::Alone alone(std::uint32_t n) const {
-    const Node& node = graph_.nodes[n];
-    const auto around = no_attention_.find(n);
-    switch (node.op) {
-      case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
-      case QUERN_OP_RMS_NORM:
-        if (around != no_attention_.end()) return {n, "attention", around->second};
-        return {n, "norm", why_no_norm(n)};
-      case QUERN_OP_ATTENTION:
-      case QUERN_OP_ROPE:
-      case QUERN_OP_KV_WRITE:
-        return {n, "attention", around != no_attention_.end() ? around->second : "no attention that can be fused reads what it makes"};
-      case QUERN_OP_GLU: {
-        const std::uint32_t gate = maker(root(node.inputs[0])),
-                            up = node.inputs.size() < 2 || node.inputs[1] == none ? gate : maker(root(node.inputs[1]));
-        if (up == none || gate == none) return {n, "glu", "gate and up are no two products"};
-        for (const std::uint32_t part : {gate, up})
-          if (const Refusal no = why_no_product(part); no != nullptr)
-            return {n, "glu", graph_.nodes[part].op == QUERN_OP_MATMUL ? no : "gate and up are no two products"};
-        Refusal why = nullptr;
-        if (gate != up) why = why_no_glu(gate, up);
-        else if (const auto halves = glu_of_columns(gate, &why); halves) why = why_no_halves(gate, *halves);
-        return {n, "glu", why != nullptr ? why : "its result is read by more than fused products of one 16-bit type"};
-      }
-      case QUERN_OP_ADD: {
-        Refusal why = "no operand is the result of a product in 16 bits";
-        for (const std::uint32_t v : node.inputs) {
-          const std::uint32_t product = v == none ? none : maker(root(v));
-          std::uint32_t other = none;
-          if (product == none || product > n || !is_product(product)) continue;
-          if (add_of(product, product, made_, other, &why) != none)
-            why = "its product is one of those that attention or a gated activation takes";
-        }
-        return {n, "residual", why};
-      }
-      default: return {n, "", "no rule of this backend takes its op"};
-    }
+    return why_left(n, no_attention_, made_,
+                    {[this](std::uint32_t product) { return why_no_product(product); },
+                     [this](std::uint32_t norm) { return why_no_norm(norm); },
+                     [this](std::uint32_t gate, std::uint32_t up) {
+                       Refusal why = nullptr;
+                       if (gate != up) why = why_no_glu(gate, up);
+                       else if (const auto halves = glu_of_columns(gate, &why); halves) why = why_no_halves(gate, *halves);
+                       return why != nullptr ? why : "its result is read by more than fused products of one 16-bit type";
+                     },
+                     "its product is one of those that attention or a gated activation takes"});
   }
 
   struct Taken {
