@@ -442,7 +442,7 @@ QUERN_API quern_status quern_model_placement_json(const quern_model *model, quer
 /* What a step of the model does on each device, compiled anew for the answer: the schedules with the rows that they serve, the kernels
  * a layer of each, and the nodes that stand alone, by reason. The words end with a sentence where more than a tenth of what a step of
  * one row reads is read by nodes that a rule could not join. Bytes stand for time there: a plugin does not measure single nodes.
- * JSON: {"devices": [{device, told (false: its plugin says nothing of schedules), nodes, alone_share (of one row, 0 to 1), "schedules":
+ * JSON: {"devices": [{device, told (false: its plugin gives no schedules), nodes, alone_share (of one row, 0 to 1), "schedules":
  * [{rows ("any", "a row a sequence" or "one sequence"), least, most, kernels, kernels_a_layer (null without layers), alone_share,
  * "alone": [{rule ("" where none is for the op), reason, complete (true: nothing is lost by it), nodes, "ops": [name], first (the name of
  * the first node), share (of the bytes that a step of `least` rows reads)}]}]}]}. least and most are 0 where a schedule serves every run.

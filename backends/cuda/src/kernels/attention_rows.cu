@@ -2,8 +2,7 @@
 //
 //   grid     (query heads, tiles of 128 rows); tiles with most keys come first
 //   block    8 warps, each 16 lines of one kv head; keys in tiles of 64 through stages of asynchronous copies
-//   shared   3 x (64 keys + 64 values) x d x 2 B: 96 KiB at d = 128. Of heads above 128 elements two stages, and the queries stay in shared
-//            memory too: in registers there is no room beside the sums
+//   shared   3 x (64 keys + 64 values) x d x 2 B: 96 KiB at d = 128
 //   banks    chunk j (16 bytes) of row r lies at j ^ (r % 8), in rows of whole lines of 128 bytes
 //   rows     of a tile may be of several sequences: each run of rows of one sequence is a pass over its keys, in which warps without
 //            rows of the run only copy
@@ -13,16 +12,16 @@
 
 #if __CUDA_ARCH__ >= 800
 template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* memory, Info& info) {
-  enum { TILE = KEYS * rows_pitch(D), DEPTH = rows_stages_of(D), AHEAD = DEPTH - 1, HELD = D > rows_most_held ? 0 : 1 };
+  enum { TILE = KEYS * rows_pitch(D), DEPTH = rows_stages, AHEAD = DEPTH - 1 };
   wait_for_inputs();
   const Block block = block_of(p);
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2;
   if (p.most_runs && runs_of(p.k, block.first_row, block.rows) > p.most_runs) return;
   read_info(p, block, info);
-  // Queries: once, through the room of the first stage, or of their own.
-  const u32 base = smem(memory), queries = base + DEPTH * 2 * TILE;
-  u32 q[HELD ? D / 16 : 2][4];
-  load_queries<D>(p, block, HELD ? base : queries, HELD ? q : nullptr);
+  // Queries: once, through the room of the first stage.
+  const u32 base = smem(memory);
+  u32 q[D / 16][4];
+  load_queries<D>(p, block, base, q);
 
   float out[D / 8][4] = {}, most[2] = {-INFINITY_F, -INFINITY_F}, sum[2] = {};
   const int line = warp * 16 + g;
@@ -65,7 +64,6 @@ template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* 
       enum { DEEP = D > 208 ? 1 : 2 };
       u32 b[DEEP][KEYS / 16][4];  // loads run one step ahead of products, where there is room
       const auto load_keys = [&](int i) {
-        if (!HELD) load_matrices(q[i & 1], place<D>(queries, warp * 16 + lane % 16, i * 2 + lane / 16));
 #pragma unroll
         for (int j = 0; j < KEYS / 16; ++j)
           load_matrices(b[i % DEEP][j], place<D>(k_at, j * 16 + lane % 8 + lane / 16 * 8, i * 2 + lane / 8 % 2));
@@ -77,8 +75,8 @@ template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* 
         else if (i + 1 < D / 16) load_keys(i + 1);
 #pragma unroll
         for (int j = 0; j < KEYS / 16; ++j) {
-          multiply16<HALF>(s[2 * j], q[HELD ? i : i & 1], b[i % DEEP][j][0], b[i % DEEP][j][1]);
-          multiply16<HALF>(s[2 * j + 1], q[HELD ? i : i & 1], b[i % DEEP][j][2], b[i % DEEP][j][3]);
+          multiply16<HALF>(s[2 * j], q[i], b[i % DEEP][j][0], b[i % DEEP][j][1]);
+          multiply16<HALF>(s[2 * j + 1], q[i], b[i % DEEP][j][2], b[i % DEEP][j][3]);
         }
       }
       cap_all(p, s);

@@ -13,8 +13,6 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::int64_t heads_a_block = 8, largest_head = 256, most_splits = 64;
-/// Of larger heads attention without the matrix units is faster (docs/lab/cuda.md).
-constexpr std::int64_t most_rows_head = 128;
 constexpr std::int64_t most_alone = 256, least_share = 128;  // ALONE and SHARE of kernels/attention_pages.cuh
 constexpr int most_processors = 256;          // that blocks of shares of keys are counted for; scratch is planned for so many
 constexpr std::int64_t rereadable = 8 << 20;  // bytes of a sequence's keys and values that each head may read for itself: they stay in L2
@@ -213,7 +211,7 @@ void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& lau
 bool attention_rows_serves(const Tensor& k, const Tensor& v, int shared_limit) {
   const std::int64_t d = k.last();
   return (k.dtype == QUERN_F16 || k.dtype == QUERN_BF16) && k.dtype == v.dtype && d == v.last() && d % 16 == 0 && d >= 32 &&
-         d <= most_rows_head && rows_tiles_bytes(static_cast<int>(d)) + 2 * rows_lines * 4 <= shared_limit;
+         d <= rows_most_head && rows_tiles_bytes(static_cast<int>(d)) + 2 * rows_lines * 4 <= shared_limit;
 }
 
 namespace {
