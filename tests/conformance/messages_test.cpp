@@ -6,6 +6,7 @@
 #include "quern/quern_plan.h"
 #include "report/bound_text.hpp"
 #include "report/reasons.hpp"
+#include "worker/device_turns.hpp"
 #include "worker/jobs.hpp"
 
 #include <gtest/gtest.h>
@@ -99,17 +100,30 @@ TEST(Reasons, AreCountedMostFrequentFirstAndTheSlowestCasesAreNamed) {
 }
 
 TEST(Jobs, AreOneAProcessorAndOnACardEightAtMostAndOneAGiB) {
-  Target cpu, card;
+  Target cpu, card, software;
   cpu.device_class = QUERN_DEVICE_CPU;
   card.device_class = QUERN_DEVICE_DISCRETE;
+  software.device_class = QUERN_DEVICE_SOFTWARE;
   const auto free = [](std::uint64_t bytes) { return [bytes](const Target&) { return bytes; }; };
   constexpr std::uint64_t gib = 1 << 30;
   EXPECT_EQ(jobs_for(128, {cpu}, [](const Target&) -> std::uint64_t { throw std::logic_error("a CPU is not asked"); }), 128u);
+  EXPECT_EQ(jobs_for(128, {software}, [](const Target&) -> std::uint64_t { throw std::logic_error("nor is a driver in software"); }), 128u);
   EXPECT_EQ(jobs_for(128, {cpu, card}, free(80 * gib)), 8u);
   EXPECT_EQ(jobs_for(128, {card}, free(3 * gib + 5)), 3u);
   EXPECT_EQ(jobs_for(128, {card}, free(gib / 2)), 1u);
   EXPECT_EQ(jobs_for(2, {card}, free(80 * gib)), 2u);
   EXPECT_EQ(jobs_for(16, {card}, free(0)), 8u) << "unknown memory does not bound";
+}
+
+TEST(DeviceTurns, AreLimitedOnCardsAloneAndNotWhereProcessorsDoTheWork) {
+  Target cpu, card, software;
+  cpu.device_class = QUERN_DEVICE_CPU;
+  card.device_class = QUERN_DEVICE_DISCRETE;
+  software.device_class = QUERN_DEVICE_SOFTWARE;
+  const DeviceTurns turns({cpu, card, software});
+  EXPECT_FALSE(turns.limited(0));
+  EXPECT_TRUE(turns.limited(1));
+  EXPECT_FALSE(turns.limited(2)) << "two of sixteen processors would do the work of a driver in software";
 }
 
 TEST(BoundText, HasTheBoundOfElementsItsPartsAndTheDerivation) {

@@ -6,8 +6,6 @@
 
 #include "worker/target.hpp"
 
-#include "quern/quern_device.h"
-
 #include <memory>
 #include <semaphore>
 #include <utility>
@@ -22,7 +20,7 @@ class DeviceTurns {
 
   explicit DeviceTurns(const std::vector<Target>& targets) {
     for (const Target& target : targets)
-      turns_.push_back(target.device_class == QUERN_DEVICE_CPU ? nullptr : std::make_unique<std::counting_semaphore<on_a_card>>(on_a_card));
+      turns_.push_back(target.runs_on_processors() ? nullptr : std::make_unique<std::counting_semaphore<on_a_card>>(on_a_card));
   }
 
   bool limited(std::size_t target) const noexcept { return turns_[target] != nullptr; }

@@ -3,8 +3,6 @@
 
 #include "worker/child_process.hpp"
 
-#include "quern/quern_device.h"
-
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -17,7 +15,7 @@ std::uint32_t jobs_for(std::uint32_t processors, const std::vector<Target>& targ
   constexpr std::uint64_t of_a_process = 1 << 30;
   std::uint32_t jobs = std::max(processors, 1u);
   for (const Target& t : targets) {
-    if (t.device_class == QUERN_DEVICE_CPU) continue;
+    if (t.runs_on_processors()) continue;
     jobs = std::min(jobs, most_processes);
     if (const std::uint64_t bytes = memory(t); bytes != 0)
       jobs = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes / of_a_process, 1, jobs));

@@ -3,6 +3,8 @@
 
 #include "cli/options.hpp"
 
+#include "quern/quern_device.h"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,9 @@ struct Target {
   std::string device_name, architecture, driver;
   std::uint32_t device_class = 0;
   std::string sha256;  // of the plugin's file; empty where it is no file
+
+  /// The host's processors do its work, as those of a driver in software: processes share it as they share processors and host memory.
+  bool runs_on_processors() const noexcept { return device_class == QUERN_DEVICE_CPU || device_class == QUERN_DEVICE_SOFTWARE; }
 };
 
 /// Whether `ftz` is among the words of a device's architecture: its kernels may take f32 subnormals for zeros (plugin-api/CONTRACT.md, C23).
