@@ -22,4 +22,13 @@ std::uint64_t DeviceOffers::layout_bytes(std::string_view key, const quern_value
   return plane_packing().layout_bytes(key, value);
 }
 
+std::string DeviceOffers::refuse(const sdk::OpOffer& offer, const Call& call) const {
+  std::string text = offer.refuse(call);
+  const Op& row = static_cast<const Op&>(offer);  // find() gives no other
+  if (!text.empty() || row.turns == nullptr || (card_.quirks & short_loops) == 0) return text;
+  const std::int64_t turns = row.turns(call);
+  if (turns <= most_loop_turns) return text;
+  return concat("a kernel's loops take up to ", turns, " turns here; ", card_.name, " ends them after 65535");
+}
+
 }  // namespace quern::vulkan

@@ -28,7 +28,20 @@ struct Op : sdk::OpOffer {
   /// Bytes of memory for the time of the call, at the largest dims.
   std::uint64_t (*scratch)(const Call& call) = nullptr;
   bool float64 = false;  // needs doubles in shaders
+  /// Turns of all its loops that one thread takes at the most, at the largest dims, on a device that ends them (the quirk short_loops). Null:
+  /// fewer than such a device has, for any dims that its memory holds.
+  std::int64_t (*turns)(const Call& call) = nullptr;
+
+  /// The same row with that.
+  constexpr Op with_turns(std::int64_t (*of)(const Call&)) const {
+    Op row = *this;
+    row.turns = of;
+    return row;
+  }
 };
+
+/// Turns of loops after which llvmpipe ends them all, without a word; fewer by what a kernel takes beside the loops that it counts.
+inline constexpr std::int64_t most_loop_turns = 65000;
 
 constexpr Op offer(std::uint32_t op, const char* kernel, std::string (*refuse)(const Call&), void (*emit)(const Call&, Launcher&),
                    std::uint64_t (*scratch)(const Call&) = nullptr, bool row_predicate = false, bool float64 = false) {
@@ -55,6 +68,7 @@ class DeviceOffers : public sdk::Offers {
     return row == nullptr || (row->float64 && !card_.float64) ? nullptr : row;
   }
   std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const override;
+  std::string refuse(const sdk::OpOffer& offer, const Call& call) const override;
 
  private:
   const CardFacts& card_;

@@ -7,6 +7,7 @@
 #include "graphs/reference/node_reference.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -137,41 +138,61 @@ class AttentionRow {
     for (double& p : p_) p /= sum;
   }
 
-  // M has n x d x dv products a head, most of a whole graph's reference: f32 is enough for a deviation, and whole blocks are vectors.
-  static constexpr std::int64_t block = 16;
-  std::int64_t padded() const { return (d_ + block - 1) / block * block; }
+  // M has n x d x dv products a head, most of a whole graph's reference: f32 is enough for a deviation, in vectors of `block` elements of the
+  // query, and `together` elements of the output share what is read of the keys.
+  static constexpr std::int64_t block = 8, together = 4;
+  using Vector = float __attribute__((vector_size(block * sizeof(float))));
+  std::int64_t blocks() const { return (d_ + block - 1) / block; }
   void load_steps() {
-    const auto row = static_cast<std::size_t>(padded());
-    steps_.assign(p_.size() * row, 0.0f);
+    steps_.assign(p_.size() * static_cast<std::size_t>(blocks()), Vector{});
     for (std::size_t j = 0; j < p_.size(); ++j)
-      std::transform(&k_[j * q_.size()], &k_[j * q_.size()] + d_, &steps_[j * row], [](double k) { return static_cast<float>(k); });
+      for (std::int64_t i = 0; i < d_; ++i)
+        steps_[j * static_cast<std::size_t>(blocks()) + static_cast<std::size_t>(i / block)][i % block] =
+            static_cast<float>(k_[j * q_.size() + static_cast<std::size_t>(i)]);
   }
-  static void add_scaled(std::vector<float>& sum, float by, const float* __restrict row) {
-    float* const __restrict y = sum.data();
-    for (std::size_t first = 0; first < sum.size(); first += block)
-      for (std::size_t lane = 0; lane < block; ++lane) y[first + lane] += by * row[first + lane];
+  /// Adds to the squares of `together` elements what the query's deviation moves them by; `pulls_` has the factor of each key for each of them.
+  void add_moved(std::array<double, together>& squares) const {
+    for (std::int64_t b = 0; b < blocks(); ++b) {
+      Vector moved[together] = {};
+      for (std::size_t j = 0; j < p_.size(); ++j) {
+        const Vector key = steps_[j * static_cast<std::size_t>(blocks()) + static_cast<std::size_t>(b)];
+        for (std::size_t e = 0; e < together; ++e) moved[e] += pulls_[j * together + e] * key;
+      }
+      for (std::int64_t i = b * block; i < std::min(d_, (b + 1) * block); ++i)
+        for (std::size_t e = 0; e < together; ++e) {
+          const double by = moved[e][i % block] * s_[static_cast<std::size_t>(i)];
+          squares[e] += by * by;
+        }
+    }
   }
 
   void mix(std::int64_t n, std::int64_t dv, Result& y) {
     const double scale = call_.attribute(QUERN_KEY_SCALE, 1), rounded = step();
     if (uncertain_) load_steps();
-    std::vector<float> moved(uncertain_ ? static_cast<std::size_t>(padded()) : 0);
-    for (std::int64_t e = 0; e < dv; ++e) {
-      double r = 0, size = 0, square = 0;
-      for (std::size_t j = 0; j < p_.size(); ++j) {
-        const double v = v_[j * static_cast<std::size_t>(dv) + static_cast<std::size_t>(e)];
-        r += p_[j] * v, size += p_[j] * std::fabs(v);
-        square += 2 * rounded * rounded * p_[j] * p_[j] * v * v / 3;
+    for (std::int64_t first = 0; first < dv; first += together) {
+      const auto count = static_cast<std::size_t>(std::min(together, dv - first));
+      std::array<double, together> squares{}, results{}, sizes{};
+      pulls_.assign(p_.size() * together, 0.0f);
+      for (std::size_t e = 0; e < count; ++e) {
+        const auto value = [&](std::size_t j) { return v_[j * static_cast<std::size_t>(dv) + static_cast<std::size_t>(first) + e]; };
+        double r = 0, size = 0, square = 0;
+        for (std::size_t j = 0; j < p_.size(); ++j) {
+          const double v = value(j);
+          r += p_[j] * v, size += p_[j] * std::fabs(v);
+          square += 2 * rounded * rounded * p_[j] * p_[j] * v * v / 3;
+        }
+        for (std::size_t j = 0; j < p_.size(); ++j) {
+          const double pull = p_[j] * (value(j) - r);
+          square += pull * pull * converted_[j] * converted_[j];
+          pulls_[j * together + e] = static_cast<float>(scale * slope_[j] * pull);
+        }
+        results[e] = r, sizes[e] = size, squares[e] = square;
       }
-      std::ranges::fill(moved, 0.0f);
-      for (std::size_t j = 0; j < p_.size(); ++j) {
-        const double pull = p_[j] * (v_[j * static_cast<std::size_t>(dv) + static_cast<std::size_t>(e)] - r);
-        square += pull * pull * converted_[j] * converted_[j];
-        if (uncertain_) add_scaled(moved, static_cast<float>(scale * slope_[j] * pull), &steps_[j * moved.size()]);
+      if (uncertain_) add_moved(squares);
+      for (std::size_t e = 0; e < count; ++e) {
+        const double bound = sizes[e] * ((4 * std::sqrt(static_cast<double>(n)) + 32) * u32 + 2 * worst_score_);
+        y.add(results[e], bound + (call_.dtypes[0] == QUERN_F32 ? 0.0 : half_ulp_f32(results[e])), std::sqrt(squares[e]));
       }
-      for (std::size_t i = 0; uncertain_ && i < q_.size(); ++i) square += moved[i] * moved[i] * s_[i] * s_[i];
-      const double bound = size * ((4 * std::sqrt(static_cast<double>(n)) + 32) * u32 + 2 * worst_score_);
-      y.add(r, bound + (call_.dtypes[0] == QUERN_F32 ? 0.0 : half_ulp_f32(r)), std::sqrt(square));
     }
   }
 
@@ -180,7 +201,8 @@ class AttentionRow {
   Pages keys_, values_;
   std::int64_t heads_ = 0, d_ = 0, slot_ = 0, position_ = 0, first_ = 0;
   std::vector<double> q_, s_, k_, v_, p_, converted_, slope_;
-  std::vector<float> steps_;  // k_ in rows of whole blocks
+  std::vector<Vector> steps_;  // k_ in rows of whole blocks
+  std::vector<float> pulls_;   // [key][element]
   double worst_score_ = 0;
   bool uncertain_ = false;
 };

@@ -31,11 +31,12 @@ Options with_threads(Options options, const std::vector<Target>& targets) {
   return options;
 }
 
-/// Cases of many bytes first, the largest before all: they take the longest, and one that comes last would run alone on one lane.
-void largest_first(std::vector<const Case*>& cases) {
+/// Cases of many bytes first, the largest before all, then whole graphs: they take the longest, and one that comes last would run alone on one lane.
+void longest_first(std::vector<const Case*>& cases) {
   constexpr std::uint64_t large = 64 << 20;
   const auto rest = std::ranges::stable_partition(cases, [](const Case* c) { return !c->script && host_bytes(*c) >= large; });
   std::ranges::stable_sort(cases.begin(), rest.begin(), std::ranges::greater(), [](const Case* c) { return host_bytes(*c); });
+  std::ranges::stable_partition(rest, [](const Case* c) { return c->graph != nullptr; });
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ int run_verb(const Options& given) {
   }
   RunPlan plan;
   plan.cases = select_cases(table, given);
-  if (!given.stop_at_failure) largest_first(plan.cases);
+  if (!given.stop_at_failure) longest_first(plan.cases);
   const Survey survey = find_targets(given.selection);
   if (survey.exit_code != 0) {
     write_error(survey.error);

@@ -157,7 +157,8 @@ CaseResult Lane::collect(const Case& c, std::size_t target, Reference& reference
   CaseResult result;
   ChildProcess& process = *processes_[target];
   const double deadline = plan_.deadline_seconds == 0 ? c.deadline_seconds : std::min<double>(c.deadline_seconds, plan_.deadline_seconds);
-  const ChildProcess::Answer answer = process.receive(4.0 * deadline);  // of all modes together; each run has its own deadline
+  const ChildProcess::Answer answer =
+      process.receive(4.0 * plan_.targets[target].patience() * deadline);  // of all modes together; each run has its own deadline
   turn.end();
   if (answer.end == ChildProcess::End::answered) {
     try {

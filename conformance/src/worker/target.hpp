@@ -21,6 +21,8 @@ struct Target {
 
   /// The host's processors do its work, as those of a driver in software: processes share it as they share processors and host memory.
   bool runs_on_processors() const noexcept { return device_class == QUERN_DEVICE_CPU || device_class == QUERN_DEVICE_SOFTWARE; }
+  /// How many times a case's deadline it has: a driver in software compiles and computes on processors that all jobs share.
+  double patience() const noexcept { return device_class == QUERN_DEVICE_SOFTWARE ? 4 : 1; }
 };
 
 /// Whether `ftz` is among the words of a device's architecture: its kernels may take f32 subnormals for zeros (plugin-api/CONTRACT.md, C23).

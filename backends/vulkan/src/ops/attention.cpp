@@ -99,11 +99,40 @@ AttentionParams attention_params(const Call& call, Launcher& launcher) {
   p.max_bias = call.number(QUERN_KEY_MAX_BIAS);
   return p;
 }
+/// Keys that a sequence has at the most.
+std::int64_t room_of(const Call& call) { return call.input(3).dims[1] * call.input(1).dims[2]; }
+
+/// Lanes of attention.comp, and of them those that share a key's values. A software device has few lanes, which take turns on a processor's vectors;
+/// many keys get more, since such a device may end loops that take too many turns (quirks.def).
+struct AttentionLanes {
+  std::uint32_t all, columns;
+};
+AttentionLanes attention_lanes(const Call& call, bool software, std::uint32_t limit) {
+  const std::uint32_t all = std::min(!software ? 128u : room_of(call) <= 8192 ? 32u : 1024u, limit);
+  std::uint32_t columns = std::min(32u, all);
+  while (columns < all && columns < call.input(2).dims[3]) columns *= 2;
+  return {all, columns};
+}
+
+/// At most, on a software device of 1,024 lanes.
+std::int64_t attention_turns(const Call& call) {
+  const std::int64_t room = room_of(call), d = call.input(0).dims[2], dv = call.input(2).dims[3],
+                     rows = (call.input(0).dims[0] + 65534) / 65535;
+  const std::int64_t window = call.integer(QUERN_KEY_WINDOW), keys = window > 0 ? std::min(room, window) : room;
+  if (room > std::int64_t{1} << 40) return INT64_MAX;
+  const AttentionLanes lanes = attention_lanes(call, true, 1024);
+  const auto parts = [](std::int64_t of, std::int64_t each) { return (of + each - 1) / each; };
+  const std::int64_t score = d % 16 == 0 ? d / 16 * 9 : d, groups = lanes.all / lanes.columns;  // groups of 16, and the pairs of each
+  return rows * parts(dv, 8 * lanes.columns) *
+         (1 + parts(call.input(3).dims[1], lanes.all) + 8 * groups + parts(keys, lanes.all) * (1 + score + parts(lanes.all, groups)));
+}
+
 void emit_attention(const Call& call, Launcher& launcher) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
   const AttentionParams p = attention_params(call, launcher);
-  launcher.launch("attention", launcher.facts().software() ? 32 : 128, {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
-                  {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype)});
+  const AttentionLanes lanes = attention_lanes(call, launcher.facts().software(), launcher.facts().group_limit);
+  launcher.launch("attention", lanes.all, {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
+                  {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype), static_cast<std::int32_t>(lanes.columns)});
 }
 
 KvParams cache_params(const Tensor& cache, const Tensor& block_table, Launcher& launcher) {
@@ -188,7 +217,7 @@ void emit_move(const Call& call, Launcher& launcher) {
 }
 
 constexpr Op attention_table[] = {
-    offer(QUERN_OP_ATTENTION, "attention.vulkan", refuse_attention, emit_attention),
+    offer(QUERN_OP_ATTENTION, "attention.vulkan", refuse_attention, emit_attention).with_turns(attention_turns),
     offer(QUERN_OP_KV_WRITE, "kv_write.vulkan", refuse_kv_write, emit_kv_write, nullptr, true),
     offer(QUERN_OP_KV_COPY, "kv_copy.vulkan", refuse_kv_copy, emit_kv_copy),
     offer(QUERN_OP_KV_MOVE, "kv_move.vulkan", refuse_move, emit_move),

@@ -98,6 +98,21 @@ DenseParams params_of(const Call& call, const Tensor& mask, const Tensor& sinks)
 }
 std::uint32_t threads(const Launcher& launcher) { return launcher.facts().software() ? 32 : 128; }
 
+/// Turns of a thread whose workgroup goes through `others` keys or queries, `products` elements for each that is its own.
+std::int64_t turns_of(std::int64_t rows, std::int64_t others, std::int64_t products) {
+  if (others > std::int64_t{1} << 31 || products > std::int64_t{1} << 31) return INT64_MAX;
+  return (rows + 65534) / 65535 * (1 + others + (others + 31) / 32 * (1 + products));
+}
+std::int64_t forward_turns(const Call& call) {
+  return turns_of(call.input(q_in).rows(), call.input(k_in).dims[1], call.input(q_in).dims[3]);
+}
+std::int64_t backward_turns(const Call& call) {
+  const Tensor &q = call.input(q_in), &k = call.input(k_in);
+  const std::int64_t products = q.dims[3] + call.input(v_in).dims[3],
+                     queries = q.dims[1] * (q.dims[2] / std::max<std::int64_t>(1, k.dims[2]));
+  return std::max(turns_of(q.rows(), k.dims[1], products), turns_of(k.rows(), queries, products));
+}
+
 std::string refuse_forward(const Call& call) {
   const Tensor& lse = call.output(1);
   if (std::string r = first_of({check_dense(call, call.input(3), call.input(4)), check_rows(call, call.output(0))}); !r.empty()) return r;
@@ -135,8 +150,9 @@ void emit_attention_backward(const Call& call, Launcher& launcher) {
 }
 
 constexpr Op dense_attention_table[] = {
-    offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_forward, emit_forward),
-    offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_backward, emit_attention_backward, scratch_backward),
+    offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_forward, emit_forward).with_turns(forward_turns),
+    offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_backward, emit_attention_backward, scratch_backward)
+        .with_turns(backward_turns),
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 #version 460
 // Attention over paged keys: a workgroup a (row, head). A round takes as many keys as there are lanes: each lane scores one key, then each
-// lane sums its elements of the values of all of them; maximum and sum go along. Values of more elements than the lanes sum at once take
-// further passes over the keys, each with the same scores.
+// lane sums its elements of values; maximum and sum go along. Where there are more lanes than elements, groups of lanes share a round's keys and
+// add up at the end. Values of more elements than the lanes sum at once take further passes over the keys, each with the same scores.
 //
-// Constant 1, 2: formats of keys and values.
+// Constant 1, 2: formats of keys and values; 3: lanes of a group, which divide those of the workgroup.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
@@ -14,6 +14,7 @@
 #include "paged.glsl"
 layout(constant_id = 1) const int k_format = F32;
 layout(constant_id = 2) const int v_format = F32;
+layout(constant_id = 3) const int columns = 32;
 STORED(AttentionParams)
 #define p (ParamsAt(stored).params)
 const uint most_parts = 8u;  // elements of the output that a lane sums
@@ -46,7 +47,8 @@ float score_of(uint64_t q, uint64_t row) {
 /// The elements of the output from `from` on that the lanes sum at once.
 void attend(uint t, uint head, uint from) {
   barrier();  // what the pass before shared has been read
-  const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
+  const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, column = lane % uint(columns), group = lane / uint(columns),
+             groups = lanes / uint(columns);
   const uint64_t q = p.q + uint64_t(int64_t(t) * p.q_row + int64_t(head) * p.q_head);
   const uint64_t y = p.y + uint64_t(int64_t(t) * p.y_row + int64_t(head) * p.y_head);
   const int position = Int(p.position + uint64_t(t) * 4ul).v, slot = Int(p.row_slot + uint64_t(t) * 4ul).v;
@@ -108,13 +110,13 @@ void attend(uint t, uint head, uint from) {
     barrier();
     [[unroll]] for (uint i = 0u; i < most_parts; ++i) total[i] *= kept;
     const uint count = uint(min(end - first, int64_t(lanes)));
-    for (uint j = 0u; j < count; ++j) {
+    for (uint j = group; j < count; j += groups) {
       const float wj = weight[j];
       if (wj == 0.0) continue;  // what is not seen is not loaded into arithmetic
       const uint at = uint(first) + j;
       const uint64_t row = p.v_cache + uint64_t(int64_t(page_of(slot, at)) * p.v_page + int64_t(kv_head) * p.v_head + int64_t(at % uint(p.page)) * p.v_position);
       [[unroll]] for (uint i = 0u; i < most_parts; ++i) {
-        const uint c = from + lane + i * lanes;
+        const uint c = from + column + i * uint(columns);
         if (c < p.dv) total[i] = fma(wj, row_element(row, v_format, c), total[i]);
       }
     }
@@ -122,12 +124,18 @@ void attend(uint t, uint head, uint from) {
   }
   if (sink != -INFINITY) sum += exp_of(sink - most);
   [[unroll]] for (uint i = 0u; i < most_parts; ++i) {
-    const uint c = from + lane + i * lanes;
-    if (c < p.dv) store_packed(y, p.y_dtype, c, sum == 0.0 ? 0.0 : total[i] / sum);
+    const uint c = from + column + i * uint(columns);
+    if (groups > 1u) {
+      barrier();
+      weight[lane] = total[i];
+      barrier();
+      for (uint g = 1u; g < groups && group == 0u; ++g) total[i] += weight[g * uint(columns) + column];
+    }
+    if (group == 0u && c < p.dv) store_packed(y, p.y_dtype, c, sum == 0.0 ? 0.0 : total[i] / sum);
   }
 }
 
 void main() {
   for (uint t = gl_WorkGroupID.y; t < p.rows; t += gl_NumWorkGroups.y)
-    for (uint from = 0u; from < p.dv; from += most_parts * gl_WorkGroupSize.x) attend(t, gl_WorkGroupID.x, from);
+    for (uint from = 0u; from < p.dv; from += most_parts * uint(columns)) attend(t, gl_WorkGroupID.x, from);
 }

@@ -20,6 +20,8 @@ class Offers {
   virtual const OpOffer* find(std::uint32_t op) const = 0;
   /// Bytes of a constant matrix packed under a layout key of this plugin, or 0 where the key is none of its for this matrix.
   virtual std::uint64_t layout_bytes(std::string_view, const quern_value&) const { return 0; }
+  /// Why a call cannot run on this device (empty: it can); the offer's own answer unless a device has more to ask.
+  virtual std::string refuse(const OpOffer& offer, const Call& call) const { return offer.refuse(call); }
 };
 
 struct ResolvedValue {
@@ -180,11 +182,11 @@ class ResolvedGraph {
     node.invariant = (uses & QUERN_NODE_USES_DETERMINISM) != 0 && from.fields.determinism == QUERN_DETERMINISM_INVARIANT;
     if ((uses & QUERN_NODE_USES_PREDICATE) != 0) node.predicate = from.fields.predicate;
     node.offer = offers.find(node.op);
-    node.refusal = judge(from, node);
+    node.refusal = judge(from, node, offers);
     nodes.push_back(std::move(node));
   }
 
-  std::string judge(const Node& node, ResolvedNode& made) const {
+  std::string judge(const Node& node, ResolvedNode& made, const Offers& offers) const {
     if (std::string text = refuse_unknown(source, node); !text.empty()) return text;
     const std::uint64_t uses = node.fields.uses;
     if ((uses & QUERN_NODE_USES_COMMUNICATOR) != 0) return refusal::collectives();
@@ -202,7 +204,7 @@ class ResolvedGraph {
     if (std::string text = judge_predicate(made); !text.empty()) return text;
     if (std::string text = judge_overlap(source, values, made.op, made.inputs, made.outputs); !text.empty()) return text;
     std::vector<Tensor> storage;
-    return made.offer->refuse(describe(made, storage));
+    return offers.refuse(*made.offer, describe(made, storage));
   }
 
   std::string judge_predicate(ResolvedNode& node) const {
