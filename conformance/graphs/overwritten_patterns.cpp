@@ -98,6 +98,42 @@ void add_product_patterns(std::vector<Pattern>& patterns) {
                       false, true});
 }
 
+/// A sum in the memory of a third value, which a product that takes the sum over would write before others have read it.
+int sum_over(Composite& c, int memory, int a, int b) {
+  const int sum = c.graph.in_place(c.next("sum"), memory);
+  c.graph.node_into(QUERN_OP_ADD, {a, b}, {sum});
+  return sum;
+}
+
+void add_sum_patterns(std::vector<Pattern>& patterns) {
+  patterns.push_back({"sum_over_the_operand_of_its_product",
+                      [](Composite& c) {
+                        const int x = made(c), product = c.product(x, wide), sum = sum_over(c, x, product, c.rows(wide));
+                        c.output(c.product(sum, 64));
+                      },
+                      false, true});
+  patterns.push_back({"sum_over_the_norm_input_of_its_product",
+                      [](Composite& c) {
+                        const int x = made(c), product = c.product(c.norm(x), wide), sum = sum_over(c, x, product, c.rows(wide));
+                        c.output(c.product(sum, 64));
+                      },
+                      false, true});
+  patterns.push_back({"sum_over_a_norm_input_that_a_later_product_reads",
+                      [](Composite& c) {
+                        const int x = made(c), normed = c.norm(x), first = c.product(normed, wide), other = c.product(c.rows(wide), wide),
+                                  last = c.product(normed, 96), sum = sum_over(c, x, other, first);
+                        c.output(last), c.output(c.product(sum, 64));
+                      },
+                      false, true});
+  patterns.push_back({"sum_over_a_gate_that_down_reads",
+                      [](Composite& c) {
+                        const int gate = made(c, ffn), up = made(c, ffn), active = c.glu(gate, up), other = c.product(c.rows(wide), ffn),
+                                  down = c.product(active, wide, ffn), sum = sum_over(c, gate, other, c.rows(ffn));
+                        c.output(down), c.output(c.product(sum, 64, ffn));
+                      },
+                      false, true});
+}
+
 /// What is written between the rotations and cache writes of a layer and its attention.
 enum class Written { queries, keys, values };
 
@@ -167,6 +203,23 @@ void rope_in_place(Composite& c) {
   c.output(c.product(c.graph.reshape(attention(c, rows, "attention", qr, keys, values), {rows_dim, wide}), wide));
 }
 
+/// A sum over queries that could come as early as its product, before they are rotated.
+void add_over_queries(Composite& c) {
+  const Batch batch{"rows", c.graph.rows(), 1, 9};
+  const RowValues rows = add_row_values(c.graph, batch, head, 10000);
+  const int x = c.norm(c.rows(wide)), product = c.product(x, wide),
+            k = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head}),
+            v = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head});
+  const int keys = add_cache(c.graph, "k_cache", batch, QUERN_F16, kv_heads, head),
+            values = add_cache(c.graph, "v_cache", batch, QUERN_F16, kv_heads, head);
+  const int q = c.graph.reshape(product, {rows_dim, heads, head});
+  const int qr = rotated(c, rows, "rope_q", q, heads), other = c.product(c.rows(wide), wide), kr = rotated(c, rows, "rope_k", k, kv_heads);
+  c.graph.node_into(QUERN_OP_KV_WRITE, {kr, rows.table, rows.slot, rows.position}, {keys});
+  c.graph.node_into(QUERN_OP_KV_WRITE, {v, rows.table, rows.slot, rows.position}, {values});
+  const int sum = sum_over(c, product, other, c.rows(wide));
+  c.output(attention(c, rows, "attention", qr, keys, values)), c.output(c.product(sum, 32));
+}
+
 /// A sum that could come as early as its product, before the queries that it reads are rotated.
 void add_queries_to_product(Composite& c) {
   const Batch batch{"rows", c.graph.rows(), 1, 9};
@@ -199,6 +252,7 @@ void add_attention_patterns(std::vector<Pattern>& patterns) {
   patterns.push_back({"caches_are_read_before_attention", read_caches_twice, false, true});
   patterns.push_back({"rope_in_place", rope_in_place, false, true});
   patterns.push_back({"sum_with_rotated_queries", add_queries_to_product, false, true});
+  patterns.push_back({"sum_over_queries_before_they_are_rotated", add_over_queries, false, true});
 }
 
 /// Penalties and biases of logits that are written before the token is drawn.
@@ -238,6 +292,7 @@ void add_draw_pattern(std::vector<Pattern>& patterns) {
 void add_overwritten_patterns(std::vector<Pattern>& patterns) {
   add_norm_patterns(patterns);
   add_product_patterns(patterns);
+  add_sum_patterns(patterns);
   add_attention_patterns(patterns);
   add_draw_pattern(patterns);
 }

@@ -228,4 +228,39 @@ TEST_F(ToldSchedules, AStridedViewLetsItsNodesFallOffAndSaysWhy) {
   }
 }
 
+TEST_F(ToldSchedules, OfLayersWithPartsOfFusedWeightsNoNodeFallsOff) {
+  for (const char* const name : {"phi3", "fused_weights"}) {
+    const std::vector<Told> schedules = compiled(family(name));
+    ASSERT_FALSE(schedules.empty()) << name;
+    for (const AloneNode& alone : schedules.front().alone)
+      EXPECT_TRUE(alone.rule.empty()) << name << ", node " << alone.node << ", rule '" << alone.rule << "': " << alone.reason;
+  }
+}
+
+/// Of each product of a layer in turn: alone where it is unlike the others, which keep their rules.
+TEST_F(ToldSchedules, AProductThatMustNotDependOnTheBatchFallsOffByItself) {
+  std::vector<std::uint32_t> products;
+  std::size_t count = 1;
+  for (std::size_t at = 0; at < count; ++at) {
+    const std::vector<Told> schedules = compiled(family("llama"), [&](auto&, std::vector<quern_node>& nodes) {
+      products.clear();
+      for (std::uint32_t n = 0; n < nodes.size(); ++n)
+        if (nodes[n].op == QUERN_OP_MATMUL) products.push_back(n);
+      count = products.size();
+      nodes[products.at(at)].uses |= QUERN_NODE_USES_DETERMINISM;
+      nodes[products[at]].determinism = QUERN_DETERMINISM_INVARIANT;
+    });
+    ASSERT_FALSE(schedules.empty());
+    for (const std::uint32_t n : products) {
+      const AloneNode* alone = schedules.front().find(n);
+      if (n != products[at]) {
+        EXPECT_TRUE(alone == nullptr || alone->complete) << "product " << n << ": " << (alone == nullptr ? "" : alone->reason);
+      } else if (!is("cpu")) {
+        ASSERT_NE(alone, nullptr) << "product " << n;
+        EXPECT_EQ(alone->reason, "its rows must not depend on the batch");
+      }
+    }
+  }
+}
+
 }  // namespace

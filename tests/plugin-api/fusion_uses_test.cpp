@@ -111,4 +111,59 @@ TEST(FusionUses, ConditionsAndInvarianceStandAlone) {
   EXPECT_STREQ(uses.alone_because(2), "its rows must not depend on the batch");
 }
 
+TEST(FusionUses, VersionCountsTheWritesBeforeANode) {
+  const SmallGraph g = norm_add_product(true);
+  const Uses uses(g);
+  EXPECT_EQ(uses.version(x, 0), 0u);
+  EXPECT_EQ(uses.version(x, 1), 1u);
+  EXPECT_EQ(uses.version(sum, 2), 1u);  // the same memory, as the sum reads it
+  EXPECT_EQ(uses.version(x, 3), 2u);
+  EXPECT_EQ(uses.version(weight, 3), 0u);
+}
+
+/// Values with shapes, no nodes.
+struct ShapedGraph {
+  struct Value {
+    std::uint32_t root;
+    quern::sdk::Tensor tensor;
+    std::uint64_t offset, bytes;
+  };
+  std::vector<Value> values;
+  std::vector<SmallGraph::Node> nodes;
+
+  bool internal(std::uint32_t) const noexcept { return true; }
+  /// Of f32, `columns` of each of three rows of value 0 from `first` on; its rows `row` elements apart.
+  void add(std::int64_t first, std::int64_t columns, std::int64_t row) {
+    quern::sdk::Tensor t;
+    t.dtype = QUERN_F32;
+    t.rank = 2;
+    t.dims[0] = 3, t.dims[1] = columns;
+    t.strides[0] = row * 4, t.strides[1] = 4;
+    values.push_back({0, t, static_cast<std::uint64_t>(first) * 4, static_cast<std::uint64_t>(2 * row + columns) * 4});
+  }
+};
+
+TEST(FusionUses, ColumnsAreAPackedPartOfEachRow) {
+  ShapedGraph g;
+  g.add(0, 64, 64);   // all
+  g.add(16, 32, 64);  // a part of each row
+  g.add(12, 32, 64);  // which begins at no multiple of eight
+  g.add(40, 32, 64);  // which reaches into the next row
+  g.add(0, 32, 32);   // packed rows of other lengths
+  g.add(8, 32, 64);
+  g.values.back().tensor.dtype = QUERN_F16;
+  g.add(8, 32, 64);
+  g.values.back().tensor.strides[1] = 8;
+  const quern::sdk::fusion::Uses<ShapedGraph> uses(g);
+  EXPECT_TRUE(uses.whole(0));
+  EXPECT_FALSE(uses.whole(1));
+  ASSERT_TRUE(uses.columns_of(0));
+  EXPECT_EQ(uses.columns_of(0)->count, 64);
+  ASSERT_TRUE(uses.columns_of(1));
+  EXPECT_EQ(uses.columns_of(1)->first, 16);
+  EXPECT_EQ(uses.columns_of(1)->count, 32);
+  EXPECT_EQ(uses.columns_of(1)->of, 64);
+  for (std::uint32_t v = 2; v < g.values.size(); ++v) EXPECT_FALSE(uses.columns_of(v)) << "value " << v;
+}
+
 }  // namespace

@@ -21,6 +21,9 @@ static_assert(offsetof(ChainAttention, k_page) == word(14) && offsetof(ChainAtte
               offsetof(ChainAttention, parts) == word(40) && offsetof(ChainAttention, mode) == word(46) &&
               offsetof(ChainAttention, softcap) == word(48));
 
+static_assert(offsetof(Chain::Constants, kind) == word(11 - 1) && offsetof(Chain::Constants, n) == word(18 - 1) &&
+              offsetof(Chain::Constants, once) == word(25 - 1));
+
 constexpr int first_block = QUERN_Q4_0, last_block = QUERN_Q8_0, first_k_block = QUERN_Q4_K, last_k_block = QUERN_Q6_K;
 constexpr std::uint32_t bit_of(int format) { return format == QUERN_F16 ? 1u : 1u << (format - first_block + 1); }
 constexpr bool is_known(int format) {
@@ -219,38 +222,15 @@ bool Chain::add(const AttentionParams& p, int k_dtype, int v_dtype) {
   ChainStage stage{};
   stage.kind = attention_kind;
   ChainAttention& a = stage.attention;
-  a.k_cache = p.k_cache;
-  a.v_cache = p.v_cache;
-  a.block_table = p.block_table;
-  a.row_slot = p.row_slot;
-  a.position = p.position;
-  a.table = p.table;
-  a.y = p.y;
-  a.k_page = p.k_page;
-  a.k_head = p.k_head;
-  a.k_position = p.k_position;
-  a.v_page = p.v_page;
-  a.v_head = p.v_head;
-  a.v_position = p.v_position;
-  a.window = p.window;
-  a.table_stride = p.table_stride;
-  a.q_word = q->part;  // until words are given out
-  a.k_word = k->part;
-  a.v_word = v->part;
-  a.heads = p.heads;
-  a.kv_heads = p.kv_heads;
-  a.d = p.d;
-  a.dv = p.dv;
-  a.pairs = p.pairs;
+  a.k_cache = p.k_cache, a.k_page = p.k_page, a.k_head = p.k_head, a.k_position = p.k_position;
+  a.v_cache = p.v_cache, a.v_page = p.v_page, a.v_head = p.v_head, a.v_position = p.v_position;
+  a.block_table = p.block_table, a.row_slot = p.row_slot, a.position = p.position, a.window = p.window;
+  a.table = p.table, a.table_stride = p.table_stride, a.positions = p.positions, a.pairs = p.pairs, a.mode = p.mode;
+  a.pages = p.pages, a.page = p.page, a.sequences = p.sequences, a.pages_a_sequence = p.pages_a_sequence;
+  a.q_word = q->part, a.k_word = k->part, a.v_word = v->part;  // until words are given out
+  a.y = p.y, a.heads = p.heads, a.kv_heads = p.kv_heads, a.d = p.d, a.dv = p.dv;
   a.parts = std::max<std::uint32_t>(1, groups() / p.heads);
-  a.pages = p.pages;
-  a.page = p.page;
-  a.sequences = p.sequences;
-  a.pages_a_sequence = p.pages_a_sequence;
-  a.positions = p.positions;
-  a.mode = p.mode;
-  a.scale = p.scale;
-  a.softcap = p.softcap;
+  a.scale = p.scale, a.softcap = p.softcap;
   values_.push_back({p.y, p.heads * p.dv, before + 1, 0});
   stages_.push_back(stage);
   return true;
@@ -327,73 +307,37 @@ Chain::Built Chain::build(std::uint64_t scratch_begin, std::uint64_t scratch_end
 
 Chain::Launch Chain::launch(const ChainStage& stage) const {
   const auto number = [](auto value) { return static_cast<std::int32_t>(value); };
-  const std::uint32_t used = threads_of(stage);
-  const std::uint32_t subgroups = used / card_.subgroup_least;
+  Launch launch{groups_of(stage, stage.blocks_out > 0), threads_of(stage), {}};
+  Constants& c = launch.constants;
+  const std::uint32_t subgroups = launch.threads / card_.subgroup_least;
+  c.most_subgroups = number(subgroups);
+  c.kind = stage.kind;
+  c.blocks_out = stage.blocks_out;
   if (stage.kind == attention_kind) {
     const ChainAttention& a = stage.attention;
     const std::uint32_t d = std::max(a.d, a.dv);
-    std::int32_t key_lanes = 1;
-    while (static_cast<std::uint32_t>(key_lanes) * 8 < d) key_lanes *= 2;
-    return {groups_of(stage, false),
-            used,
-            {64,
-             64,
-             number(bit_of(QUERN_F16)),
-             k_dtype_,
-             v_dtype_,
-             number(d),
-             key_lanes,
-             number(subgroups),
-             number(sizes_.extras),
-             number(subgroups * d / 4),
-             attention_kind,
-             0,
-             0,
-             stage.blocks_out,
-             a.page,
-             number(a.k_position),
-             number(a.v_position),
-             0,
-             0,
-             0,
-             0,
-             0,
-             0,
-             static_cast<std::int32_t>(tile_rows),
-             0}};  // of products
+    c.formats = number(bit_of(QUERN_F16));
+    c.k_dtype = k_dtype_, c.v_dtype = v_dtype_;
+    c.most_d = number(d);
+    while (static_cast<std::uint32_t>(c.key_lanes) * 8 < d) c.key_lanes *= 2;
+    c.extras = number(sizes_.extras);
+    c.pool_fours = number(subgroups * d / 4);
+    c.page = a.page, c.k_stride = number(a.k_position), c.v_stride = number(a.v_position);
+    return launch;
   }
-  const auto n = [&](int i) { return i < stage.parts ? number(stage.part[i].n) : 0; };
-  const auto format = [&](int i) { return i < stage.parts ? stage.part[i].format : 0; };
-  std::uint32_t formats = 0;
-  for (int i = 0; i < stage.parts; ++i) formats |= bit_of(stage.part[i].format);
   const bool halves = half_weights(stage);
-  return {groups_of(stage, stage.blocks_out > 0),
-          used,
-          {number(halves ? 64 : stage.k),
-           number(stage.k),
-           number(formats),
-           static_cast<int>(QUERN_F16),
-           static_cast<int>(QUERN_F16),
-           8,
-           1,
-           number(subgroups),
-           number(sizes_.extras & 1),
-           halves ? number(stage.k / 4) : 1,
-           stage.kind,
-           stage.paired,
-           stage.blocks_in,
-           stage.blocks_out,
-           16,
-           16,
-           16,  // of attention
-           n(0),
-           n(1),
-           n(2),
-           format(0),
-           format(1),
-           format(2),
-           row_alone(stage) ? 1 : static_cast<std::int32_t>(tile_rows),
-           once(stage) ? 1 : 0}};
+  if (halves) c.pool_fours = number(stage.k / 4);
+  else c.most_k = number(stage.k);
+  c.widest = number(stage.k);
+  c.extras = number(sizes_.extras & 1);
+  c.paired = stage.paired, c.blocks_in = stage.blocks_in;
+  for (int i = 0; i < stage.parts; ++i) {
+    c.formats |= number(bit_of(stage.part[i].format));
+    c.n[i] = number(stage.part[i].n), c.format[i] = stage.part[i].format;
+  }
+  if (row_alone(stage)) c.used_rows = 1;
+  c.once = once(stage) ? 1 : 0;
+  return launch;
 }
 
 }  // namespace quern::vulkan

@@ -7,7 +7,6 @@
 #include "card.hpp"
 #include "one_row.hpp"
 
-#include <array>
 #include <vector>
 
 namespace quern::vulkan {
@@ -43,9 +42,15 @@ class Chain {
     std::vector<Output> outputs;
     std::uint64_t words = 0;  // of the exchange
   };
+  /// The constants of shaders/chain.comp, from 1 on, as for a stage that needs none of them.
+  struct Constants {
+    std::int32_t most_k = 64, widest = 64, formats = 0, k_dtype = QUERN_F16, v_dtype = QUERN_F16, most_d = 8, key_lanes = 1;
+    std::int32_t most_subgroups = 0, extras = 0, pool_fours = 1, kind = 0, paired = 0, blocks_in = 0, blocks_out = 0;
+    std::int32_t page = 16, k_stride = 16, v_stride = 16, n[CHAIN_PARTS] = {}, format[CHAIN_PARTS] = {}, used_rows = 2, once = 0;
+  };
   struct Launch {
     std::uint32_t groups = 0, threads = 0;
-    std::array<std::int32_t, 25> constants{};  // of shaders/chain.comp, from 1
+    Constants constants;
   };
   /// How the kernel of one stage is launched.
   Launch launch(const ChainStage& stage) const;

@@ -106,9 +106,9 @@ void Launcher::launch_chain(const Chain& chain) {
     key.kernel = find_kernel("chain");
     if (key.kernel == nullptr) throw Failure(QUERN_INTERNAL, "there is no kernel chain");
     key.threads = launch.threads;
-    key.count = static_cast<std::uint32_t>(launch.constants.size());
-    static_assert(std::tuple_size_v<decltype(launch.constants)> <= most_constants);
-    std::ranges::copy(launch.constants, key.constants);
+    key.count = sizeof launch.constants / sizeof key.constants[0];
+    static_assert(sizeof launch.constants <= sizeof key.constants);
+    std::memcpy(key.constants, &launch.constants, sizeof launch.constants);
     p.stage = static_cast<uint>(&stage - built.stages.data());
     p.x = stage.x;
     p.x_word = stage.x_word;

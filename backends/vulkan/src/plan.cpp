@@ -55,15 +55,8 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   const std::string_view forced = sdk::view(options.force_kernel);
   std::uint64_t key = 0xcbf29ce484222325ull;
   bool fits = forced.empty() || forced == "vulkan";
-  if (options.fusion != 0 && device.tier() >= Tier::dot) schedule = fused_schedule(graph, device.facts(), device.tier());
-  std::vector<sdk::Alone> alone = std::move(schedule.alone);
-  if (schedule.steps.empty() && alone.empty())
-    for (std::uint32_t n = 0; n < graph.nodes.size(); ++n)
-      alone.push_back({n, "",
-                       options.fusion == 0 ? "an option switches off kernels of several nodes"
-                                           : "the device has no integer dot products, or an option leaves them out"});
-  persistent = !schedule.steps.empty() && device.persistent() && (device.options().persistent || persistent_pays(graph, device.facts()));
-  if (schedule.steps.empty()) schedule = general_schedule(graph);
+  schedule = options.fusion != 0 ? fused_schedule(graph, device.facts(), device.tier()) : general_schedule(graph);
+  persistent = options.fusion != 0 && device.persistent() && (device.options().persistent || persistent_pays(graph, device.facts()));
   schedule.place(graph);
   told.schedule();
   for (const Step& step : schedule.steps) {
@@ -71,7 +64,7 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
     for (const char c : step.kernel) fold_key(key, static_cast<unsigned char>(c));
     told.kernel(step.kernel, "", step.nodes, step.node);
   }
-  for (const sdk::Alone& node : alone) told.alone(node);
+  for (const sdk::Alone& node : schedule.alone) told.alone(node);
   told.serves(0);
   for (const quern_kernel_info& info : told.kernels(0))
     if (info.node_count > 0) infos.push_back(info);  // else a part of the step behind it, which computes the node

@@ -3,6 +3,14 @@
 
 namespace quern::vulkan {
 
+Step& Schedule::add(std::vector<std::uint32_t> nodes, const char* kernel) {
+  Step& added = steps.emplace_back();
+  added.node = nodes.front();
+  added.nodes = std::move(nodes);
+  added.kernel = kernel;
+  return added;
+}
+
 void Schedule::place(const sdk::ResolvedGraph& graph) {
   node_scratch.assign(graph.nodes.size(), 0);
   std::vector<sdk::StepMemory> memory;
@@ -32,11 +40,8 @@ void Schedule::place(const sdk::ResolvedGraph& graph) {
 Schedule general_schedule(const sdk::ResolvedGraph& graph) {
   Schedule schedule;
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    Step step;
-    step.node = n;
-    step.nodes = {n};
-    step.kernel = graph.nodes[n].offer->kernel;
-    schedule.steps.push_back(std::move(step));
+    schedule.add({n}, graph.nodes[n].offer->kernel);
+    schedule.alone.push_back({n, "", "an option switches off kernels of several nodes"});
   }
   return schedule;
 }

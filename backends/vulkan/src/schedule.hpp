@@ -33,20 +33,22 @@ struct Step {
 
 struct Schedule {
   std::vector<Step> steps;
-  std::vector<sdk::Alone> alone;            // nodes that no rule took, and why; of a schedule without steps all of them
+  std::vector<sdk::Alone> alone;            // nodes that no rule took, and why
   std::vector<std::uint64_t> extras;        // bytes of each slot
   std::vector<std::uint64_t> node_scratch;  // of each node that a step leaves to its op
   sdk::ScratchLayout layout;
 
+  /// A further step, which computes these nodes.
+  Step& add(std::vector<std::uint32_t> nodes, const char* kernel);
   /// Fills node_scratch and layout.
   void place(const sdk::ResolvedGraph& graph);
 };
 
-/// One step a node.
+/// One step a node, as an option asks.
 Schedule general_schedule(const sdk::ResolvedGraph& graph);
 
 /// Products of quantised weights take int8 activations, which norms and SwiGLU make, and add residuals; attention keeps its sums in registers.
-/// In the tier of matrices many rows take activations of f16. Without steps where no node of the graph is computed so.
+/// In the tier of matrices many rows take activations of f16. Nodes that no rule takes are steps of their own between these.
 Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier);
 
 }  // namespace quern::vulkan

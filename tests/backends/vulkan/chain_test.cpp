@@ -9,8 +9,6 @@ namespace quern::vulkan {
 namespace {
 
 constexpr int plain = 0, norm = 1;  // as in shaders/chain.comp
-// Places of constants: 1 is the first.
-constexpr std::size_t of_paired = 12 - 1, of_blocks_in = 13 - 1, of_blocks_out = 14 - 1, of_rows = 24 - 1, of_once = 25 - 1;
 
 CardFacts card_of_132() {
   CardFacts card;
@@ -83,11 +81,11 @@ void expect(const std::vector<Chain::Launch>& launches, const std::vector<Expect
   for (std::size_t s = 0; s < launches.size(); ++s) {
     EXPECT_EQ(launches[s].groups, expected[s].groups) << "stage " << s;
     EXPECT_EQ(launches[s].threads, expected[s].threads) << "stage " << s;
-    EXPECT_EQ(launches[s].constants[of_paired], s == 3 ? 1 : 0) << "stage " << s;
-    EXPECT_EQ(launches[s].constants[of_blocks_in], expected[s].blocks_in) << "stage " << s;
-    EXPECT_EQ(launches[s].constants[of_blocks_out], expected[s].blocks_out) << "stage " << s;
-    EXPECT_EQ(launches[s].constants[of_rows], expected[s].rows) << "stage " << s;
-    EXPECT_EQ(launches[s].constants[of_once], expected[s].once) << "stage " << s;
+    EXPECT_EQ(launches[s].constants.paired, s == 3 ? 1 : 0) << "stage " << s;
+    EXPECT_EQ(launches[s].constants.blocks_in, expected[s].blocks_in) << "stage " << s;
+    EXPECT_EQ(launches[s].constants.blocks_out, expected[s].blocks_out) << "stage " << s;
+    EXPECT_EQ(launches[s].constants.used_rows, expected[s].rows) << "stage " << s;
+    EXPECT_EQ(launches[s].constants.once, expected[s].once) << "stage " << s;
   }
 }
 
@@ -139,7 +137,7 @@ TEST(Chain, SoftwareHasOneWorkgroupOfACardsThreads) {
   const std::vector<Chain::Launch> launches = launches_of(smollm2, card);
   ASSERT_EQ(launches.size(), of_card.size());
   for (std::size_t i = 0; i < launches.size(); ++i) {
-    EXPECT_EQ(launches[i].groups, launches[i].constants[10] == 2 ? 9u : 1u);
+    EXPECT_EQ(launches[i].groups, launches[i].constants.kind == 2 ? 9u : 1u);
     EXPECT_EQ(launches[i].threads, of_card[i].threads);
   }
 }

@@ -55,40 +55,24 @@ AttentionParams attention_params(const Call& call, Launcher& launcher) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &blocks = call.input(3), &mask = call.input(7),
                &sinks = call.input(8), &y = call.output(0);
   AttentionParams p{};
-  p.q = q.data;
-  p.k_cache = k.data;
-  p.v_cache = v.data;
+  p.q = q.data, p.q_row = q.strides[0], p.q_head = q.strides[1], p.q_dtype = static_cast<int>(q.dtype);
+  p.y = y.data, p.y_row = y.strides[0], p.y_head = y.strides[1], p.y_dtype = static_cast<int>(y.dtype);
+  p.k_cache = k.data, p.k_page = k.strides[0], p.k_head = k.strides[1], p.k_position = k.strides[2];
+  p.v_cache = v.data, p.v_page = v.strides[0], p.v_head = v.strides[1], p.v_position = v.strides[2];
   p.block_table = blocks.data;
   p.row_slot = call.input(4).data;
   p.position = call.input(5).data;
   p.kv_len = call.input(6).data;
-  p.mask = mask.data;
-  p.sinks = sinks.data;
-  p.y = y.data;
   p.faults = launcher.faults();
-  p.q_row = q.strides[0];
-  p.q_head = q.strides[1];
-  p.y_row = y.strides[0];
-  p.y_head = y.strides[1];
-  p.k_page = k.strides[0];
-  p.k_head = k.strides[1];
-  p.k_position = k.strides[2];
-  p.v_page = v.strides[0];
-  p.v_head = v.strides[1];
-  p.v_position = v.strides[2];
-  p.mask_row = mask.strides[0];
+  p.mask = mask.data, p.mask_row = mask.strides[0], p.mask_dtype = static_cast<int>(mask.dtype);
   p.mask_columns = mask.present() ? mask.dims[1] : 0;
+  p.sinks = sinks.data, p.sink_dtype = static_cast<int>(sinks.dtype), p.sink_step = static_cast<int>(sinks.strides[0]);
   p.window = call.integer(QUERN_KEY_WINDOW);
   p.rows = static_cast<uint>(q.dims[0]);
   p.heads = static_cast<uint>(q.dims[1]);
   p.kv_heads = static_cast<uint>(k.dims[1]);
   p.d = static_cast<uint>(q.dims[2]);
   p.dv = static_cast<uint>(v.dims[3]);
-  p.q_dtype = static_cast<int>(q.dtype);
-  p.y_dtype = static_cast<int>(y.dtype);
-  p.mask_dtype = static_cast<int>(mask.dtype);
-  p.sink_dtype = static_cast<int>(sinks.dtype);
-  p.sink_step = static_cast<int>(sinks.strides[0]);
   p.pages = static_cast<int>(k.dims[0]);
   p.page = static_cast<int>(k.dims[2]);
   p.sequences = static_cast<int>(blocks.dims[0]);
@@ -265,25 +249,12 @@ static bool launch_row_attention(const AttentionParams& a, int k_dtype, int v_dt
   p.q_word = static_cast<uint>(word(a.q));
   p.k_word = static_cast<uint>(word(a.new_k));
   p.v_word = static_cast<uint>(word(a.new_v));
-  p.k_cache = a.k_cache;
-  p.v_cache = a.v_cache;
-  p.block_table = a.block_table;
-  p.row_slot = a.row_slot;
-  p.position = a.position;
-  p.table = a.table;
-  p.y = a.y;
-  p.faults = a.faults;
-  p.k_page = static_cast<uint>(a.k_page);
-  p.k_head = static_cast<uint>(a.k_head);
-  p.v_page = static_cast<uint>(a.v_page);
-  p.v_head = static_cast<uint>(a.v_head);
-  p.heads = a.heads;
-  p.kv_heads = a.kv_heads;
-  p.pages = a.pages;
-  p.sequences = a.sequences;
-  p.pages_a_sequence = a.pages_a_sequence;
-  p.positions = a.positions;
-  p.scale = a.scale;
+  p.k_cache = a.k_cache, p.k_page = static_cast<uint>(a.k_page), p.k_head = static_cast<uint>(a.k_head);
+  p.v_cache = a.v_cache, p.v_page = static_cast<uint>(a.v_page), p.v_head = static_cast<uint>(a.v_head);
+  p.block_table = a.block_table, p.row_slot = a.row_slot, p.position = a.position, p.faults = a.faults;
+  p.table = a.table, p.positions = a.positions, p.scale = a.scale;
+  p.pages = a.pages, p.sequences = a.sequences, p.pages_a_sequence = a.pages_a_sequence;
+  p.y = a.y, p.heads = a.heads, p.kv_heads = a.kv_heads;
   std::int32_t key_lanes = 1;
   while (static_cast<std::uint32_t>(key_lanes) * 8 < most) key_lanes *= 2;
   const auto number = [](auto value) { return static_cast<std::int32_t>(value); };
@@ -292,6 +263,47 @@ static bool launch_row_attention(const AttentionParams& a, int k_dtype, int v_dt
                    number(a.d), number(a.dv), number(a.pairs), a.mode, number(std::max<std::int64_t>(0, a.window)),
                    a.softcap > 0 ? std::bit_cast<std::int32_t>(a.softcap) : 0, number(a.table_stride)});
   return true;
+}
+
+void launch_rope_kv(const Call& attention, const Unrotated& from, Launcher& launcher) {
+  const AttentionParams a = attention_params(attention, launcher);
+  const Tensor& table = from.table;
+  const RopeKvParams p{from.q.data,
+                       a.q,
+                       from.k.data,
+                       from.v.data,
+                       table.data,
+                       a.position,
+                       a.row_slot,
+                       a.block_table,
+                       a.k_cache,
+                       a.v_cache,
+                       a.faults,
+                       table.strides[0],
+                       a.k_page,
+                       a.k_head,
+                       a.k_position,
+                       a.v_page,
+                       a.v_head,
+                       a.v_position,
+                       a.rows,
+                       a.heads,
+                       a.kv_heads,
+                       a.d,
+                       a.dv,
+                       static_cast<uint>(table.dims[1]),
+                       static_cast<int>(table.dims[0]),
+                       static_cast<int>(from.mode),
+                       a.pages,
+                       a.page,
+                       a.sequences,
+                       a.pages_a_sequence,
+                       static_cast<int>(attention.input(1).dtype),
+                       static_cast<int>(attention.input(2).dtype)};
+  Launcher::Grid grid = launcher.spread(std::int64_t{p.heads + p.kv_heads} * (p.d - p.pairs) + std::int64_t{p.kv_heads} * p.dv);
+  grid.y = std::min<std::int64_t>(p.rows, 65535);
+  if (p.rows >= 64) grid.x = (grid.x + 7) / 8;  // what an invocation looks up for its row then serves eight items
+  launcher.launch("rope_kv", launcher.item_threads(), grid, p);
 }
 
 void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher) {

@@ -12,6 +12,8 @@ struct Unrotated {
   Tensor q, k, v, table;
   std::int64_t mode = 0;
 };
+/// Queries and keys rotated, and keys and values written, by one kernel before this attention, whose first input the rotated queries are.
+void launch_rope_kv(const Call& attention, const Unrotated& from, Launcher& launcher);
 /// `unrotated`: of one row, whose query the call's first input is not yet; null: it is, and the caches hold its key and value.
 void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher);
 

@@ -10,6 +10,7 @@
 #include "quern/sdk/resolved.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace quern {
@@ -62,6 +63,35 @@ class Uses {
     if (given(v)) return true;
     const std::vector<std::uint32_t>& all = writers_[root(v)];
     return std::none_of(all.begin(), all.end(), [&](std::uint32_t n) { return n > from && n < to; });
+  }
+  /// How many nodes before `n` write its memory: readers of one version read the same.
+  std::size_t version(std::uint32_t v, std::uint32_t n) const noexcept {
+    const std::vector<std::uint32_t>& all = writers_[root(v)];
+    return static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), n) - all.begin());
+  }
+  /// Whether it is a view of all of its root's memory, packed.
+  bool whole(std::uint32_t v) const {
+    const auto& value = graph_.values[v];
+    return value.offset == 0 && value.bytes == graph_.values[value.root].bytes && is_contiguous(value.tensor);
+  }
+  /// Where a value of f32 lies in each row of its root: `count` elements from `first` on, of `of`.
+  struct Columns {
+    std::int64_t first, count, of;
+  };
+  /// Nothing where it does not lie so. Parts of a row begin at a multiple of eight elements, which kernels read at a time.
+  std::optional<Columns> columns_of(std::uint32_t v) const {
+    const Tensor &view = graph_.values[v].tensor, &all = graph_.values[root(v)].tensor;
+    if (view.dtype != QUERN_F32 || all.dtype != QUERN_F32 || all.rank < 2 || view.rank < 2 || !is_contiguous(all)) return {};
+    if (view.dims[0] != all.dims[0] || all.dims[0] == 0 || view.ranged != all.ranged || view.ranged > 1) return {};
+    const Columns found{static_cast<std::int64_t>(graph_.values[v].offset / 4), view.elements() / view.dims[0],
+                        all.elements() / all.dims[0]};
+    if (whole(v)) return found;
+    std::int64_t packed = 4;
+    for (std::uint32_t d = view.rank; d-- > 1; packed *= view.dims[d])
+      if (view.dims[d] != 1 && view.strides[d] != packed) return {};
+    const bool in_row = view.dims[0] == 1 || view.strides[0] == found.of * 4;
+    return in_row && found.first % 8 == 0 && found.of % 8 == 0 && found.first + found.count <= found.of ? std::optional<Columns>(found)
+                                                                                                        : std::nullopt;
   }
   /// Why a node is a step of its own whatever stands beside it, or null: it may be part of another step.
   const char* alone_because(std::uint32_t n) const noexcept {

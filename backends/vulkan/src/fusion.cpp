@@ -1,0 +1,347 @@
+// See fusion.hpp.
+#include "fusion.hpp"
+
+#include "ops/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace quern::vulkan {
+
+Fusion::Fusion(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier)
+    : Uses(graph), card_(card), tier_(tier), products_of_(graph.values.size()) {
+  const auto count = static_cast<std::uint32_t>(graph.nodes.size());
+  for (std::uint32_t n = 0; n < count; ++n) {
+    stored_.push_back(n), latest_.push_back(n);
+    if (is_product(n)) products_of_[root(graph.nodes[n].inputs[0])].push_back(n);
+  }
+  for (std::uint32_t n = 0; n < count; ++n) find_rotation(n), find_pair(n), find_draw(n);
+  for (std::uint32_t n = 0; n < count; ++n)  // products of one row read what a norm or an activation before them reads
+    if (quantises(n))
+      for (const std::uint32_t product : products_of_[root(graph.nodes[n].outputs[0])]) latest_[n] = std::max(latest_[n], latest_[product]);
+}
+
+/// Whether what node n reads is the same still where another one does its work.
+bool Fusion::inputs_stay(std::uint32_t n, std::uint32_t until) const {
+  return std::ranges::all_of(graph_.nodes[n].inputs, [&](std::uint32_t v) { return steady(v, n, until); });
+}
+bool Fusion::unread(std::uint32_t v, std::uint32_t from, std::uint32_t to) const {
+  return std::ranges::none_of(readers(root(v)), [&](std::uint32_t n) { return n > from && n < to; });
+}
+/// Whether what node n stores may be there as early as the step of node `at`: no step reads or writes then what was there before.
+bool Fusion::may_be_early(std::uint32_t v, std::uint32_t at, std::uint32_t n) const {
+  return std::ranges::none_of(readers(root(v)), [&](std::uint32_t r) { return r < n && latest_[r] >= at; }) &&
+         std::ranges::none_of(writers(root(v)), [&](std::uint32_t w) { return w < n && w != at && latest_[w] >= at; });
+}
+
+Refusal Fusion::why_no_product(std::uint32_t n) const {
+  const sdk::ResolvedNode& node = graph_.nodes[n];
+  if (node.op != QUERN_OP_MATMUL) return "it is no product of two matrices";
+  if (!joins(n)) return alone_because(n);
+  if (!given(node.inputs[1])) return "its weights are made in the graph";
+  if (input(n, 3) != none) return "it has an addend of its own";
+  const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]);
+  if (a.dtype != QUERN_F32 || tensor(node.outputs[0]).dtype != QUERN_F32) return "its operand or its result is not f32";
+  if (!whole(node.inputs[0]) || !whole(node.outputs[0])) return "its operand or its result is a part of a value or a strided view";
+  if (a.rank != 2 || (a.ranged & ~1u) != 0) return "its operand is no matrix";
+  const bool f16 = b.dtype == QUERN_F16;
+  if (f16 && !alone_f16(n)) return "a product of quantised weights reads the same value";
+  if (tier_ < Tier::dot) return "the device has no integer dot products, or an option leaves them out";
+  if (f16 && tier_ < Tier::matrices) return "the device or an option has no cooperative matrices for weights of f16";
+  if (!f16 && !node.int8_allowed()) return "its numerics allow no int8 activations";
+  if (f16 && !node.f16_allowed()) return "its numerics allow no f16 activations";
+  if (!b.packed_layout && !is_contiguous(b)) return "its weights are a strided view";
+  // Rows of a larger matrix are weights as others are, where a row lies as it does in the file.
+  const bool as_in_file = f16 || b.dtype == QUERN_Q4_K || b.dtype == QUERN_Q5_K;
+  if (as_in_file ? b.packed_layout || graph_.values[node.inputs[1]].offset % 16 != 0 : !b.packed_layout)
+    return "no kernel takes its weights' dtype and layout";
+  if (b.rank != 2 || b.ranged != 0 || b.dims[1] % 64 != 0 || b.dims[1] >= std::int64_t{1} << 24)
+    return "its weights have columns that are no multiple of 64, or are no matrix";
+  if (const std::uint32_t bias = input(n, 2); bias != none && !is_contiguous(tensor(bias))) return "its bias is a strided view";
+  if (node.attributes->integer(QUERN_KEY_TRANSPOSE_A) || node.attributes->integer(QUERN_KEY_TRANSPOSE_B)) return "an operand is transposed";
+  return node.attributes->real(QUERN_KEY_ALPHA) != 1.0 ? "it has a factor" : nullptr;
+}
+
+/// Whether no product of quantised weights reads what this product of weights of f16 reads: activations of f16 lie in another order for them.
+bool Fusion::alone_f16(std::uint32_t n) const {
+  const std::uint32_t a = root(graph_.nodes[n].inputs[0]);
+  return std::ranges::all_of(readers(a), [&](std::uint32_t user) {
+    const sdk::ResolvedNode& node = graph_.nodes[user];
+    return node.op != QUERN_OP_MATMUL || root(node.inputs[0]) != a || !is_block(tensor(node.inputs[1]).dtype);
+  });
+}
+bool Fusion::has_f16_weights(std::uint32_t r) const {
+  return std::ranges::any_of(products_of_[r], [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dtype == QUERN_F16; });
+}
+bool Fusion::has_room(std::int64_t k, bool f16) const {
+  return card_.shuffles && card_.group_limit >= 256 &&
+         (f16 ? static_cast<std::uint64_t>(k) * 4 : static_cast<std::uint64_t>(k) * 5 / 2) + 1024 <= card_.shared_limit;
+}
+/// Whether a value is nothing but the activations of products.
+bool Fusion::only_products_read(std::uint32_t value) const {
+  const std::size_t products = products_of_[root(value)].size();
+  return !kept(root(value)) && is_f32(value) && products > 0 && products == readers(root(value)).size();
+}
+
+Halves Fusion::halves_of(std::uint32_t n) const {
+  if (input(n, 1) != none) return {input(n, 0), input(n, 1)};
+  const auto half = static_cast<std::uint64_t>(tensor(graph_.nodes[n].outputs[0]).last()) * 4;
+  const bool swapped = graph_.nodes[n].attributes->integer(QUERN_KEY_SWAPPED) != 0;
+  return {input(n, 0), input(n, 0), swapped ? half : 0, swapped ? 0 : half};
+}
+/// Why the kernels do not compute a gated activation of rows of f32.
+Refusal Fusion::why_no_activation(std::uint32_t n) const {
+  const sdk::ResolvedNode& node = graph_.nodes[n];
+  if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0 || !std::isinf(node.attributes->real(QUERN_KEY_LIMIT)))
+    return "its activation has a limit or a factor";
+  if (node.attributes->integer(QUERN_KEY_KIND) != 0) return "its activation is not SiLU";
+  const Halves halves = halves_of(n);
+  return is_rows(halves.gate) && is_rows(halves.up) ? nullptr : "gate or up is no packed part of each row of f32";
+}
+Refusal Fusion::why_not_quantised(std::uint32_t n) const {
+  const sdk::ResolvedNode& node = graph_.nodes[n];
+  if (node.op != QUERN_OP_RMS_NORM && node.op != QUERN_OP_GLU) return "it is no norm and no gated activation";
+  if (!joins(n)) return alone_because(n);
+  const std::uint32_t y = node.outputs[0];
+  if (kept(root(y))) return "the host reads its result";
+  if (!only_products_read(y)) return "its result is read by a node that is no fused product";
+  if (tensor(y).rank != 2) return "its result is no matrix";
+  if (node.op == QUERN_OP_GLU) {
+    if (const Refusal why = why_no_activation(n); why != nullptr) return why;
+  } else {
+    if (input(n, 1) == none) return "it has no weight";
+    if (!is_f32(input(n, 1))) return "its weight is not f32, a part of a value or a strided view";
+    if (!is_rows(node.inputs[0])) return "it reads no packed part of each row of f32";
+  }
+  // Products of one row read it.
+  return inputs_stay(n, products_of_[root(y)].back()) ? nullptr : "what it reads is written before the last product behind it";
+}
+
+void Fusion::find_pair(std::uint32_t n) {
+  const sdk::ResolvedNode& node = graph_.nodes[n];
+  if (node.op != QUERN_OP_GLU || !joins(n) || why_no_activation(n) != nullptr || !only_products_read(node.outputs[0])) return;
+  const Halves halves = halves_of(n);
+  const std::int64_t width = tensor(node.outputs[0]).last();
+  if (!has_room(width, has_f16_weights(root(node.outputs[0])))) return;
+  const std::uint32_t gate = maker(root(halves.gate)), up = maker(root(halves.up));
+  if (gate == none || up == none || !is_product(gate) || !is_product(up)) return;
+  for (const std::uint32_t product : {gate, up}) {
+    const std::uint32_t y = root(graph_.nodes[product].outputs[0]);
+    if (!only_reader(y, n) || writers(y).size() != 1 || tensor(y).rank != 2 || input(product, 2) != none) return;
+  }
+  const std::uint32_t a = graph_.nodes[gate].inputs[0], other_a = graph_.nodes[up].inputs[0];
+  if (root(a) != root(other_a) || version(a, gate) != version(other_a, up)) return;
+  const Tensor &b = tensor(graph_.nodes[gate].inputs[1]), &other = tensor(graph_.nodes[up].inputs[1]);
+  if (b.dtype != other.dtype || b.dims[0] != other.dims[0] || !has_room(b.dims[1], has_f16_weights(root(a)))) return;
+  Pair pair{gate, up, 0, 0, halves.gate, halves.gate_from, width};
+  if (gate == up) {  // in one product each half has rows of the weights
+    const auto first = columns_of(halves.gate), second = columns_of(halves.up);
+    const auto from = [&](std::int64_t row, std::uint64_t begin) {
+      return static_cast<std::uint64_t>(row * b.strides[0]) + begin / 4 * static_cast<std::uint64_t>(b.strides[0]);
+    };
+    if (!first || !second || b.packed_layout || b.dims[0] != 2 * width) return;
+    pair.gate_from = from(first->first, halves.gate_from), pair.up_from = from(second->first, halves.up_from);
+  } else if (!is_f32(halves.gate) || !is_f32(halves.up)) {
+    return;
+  }
+  pairs_[gate] = pairs_[up] = pair;
+  latest_[gate] = latest_[up] = std::max(gate, up);
+}
+
+std::uint32_t Fusion::add_of(std::uint32_t product, std::uint32_t& other, Refusal* why) const {
+  const auto no = [&](Refusal reason) {
+    if (why != nullptr) *why = reason;
+    return none;
+  };
+  const std::uint32_t y = root(graph_.nodes[product].outputs[0]);
+  if (kept(y) || readers(y).size() != 1) return no("the product is read by another node too");
+  const std::uint32_t n = readers(y)[0];
+  const sdk::ResolvedNode& node = graph_.nodes[n];
+  if (node.op != QUERN_OP_ADD) return no("it is no sum");
+  if (!joins(n)) return no(alone_because(n));
+  if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return no("an operand has a factor");
+  const std::uint32_t operand = node.inputs[root(node.inputs[0]) == y ? 1 : 0];
+  if (root(operand) == y) return no("both operands are the product");
+  if (!whole(operand) || !whole(node.inputs[0]) || !whole(node.inputs[1]) || !whole(node.outputs[0]))
+    return no("it reads or writes a part of a value or a strided view");
+  const Tensor &t = tensor(operand), &sum = tensor(node.outputs[0]);
+  if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !sdk::check_same_shape(t, sum).empty())
+    return no("its operands are not f32 of one shape");
+  if (graph_.source.values[root(operand)].kind == QUERN_VALUE_STATE)  // which a node in between may write
+    return no("its other operand is a state");
+  const std::uint32_t made = maker(root(operand));
+  if (made != none && stored_[made] > product) return no("its other operand is made behind the product");
+  if (!may_be_early(node.outputs[0], product, n)) return no("the memory of its result is read or written between the product and it");
+  other = operand;
+  return n;
+}
+
+/// A plain rotation of f32 whose result is `value`, by the positions of an attention node; or none.
+std::uint32_t Fusion::rope_of(std::uint32_t value, std::uint32_t attention, Refusal& why) const {
+  const auto no = [&](Refusal reason) {
+    why = reason;
+    return none;
+  };
+  const std::uint32_t n = maker(root(value));
+  if (n == none || graph_.nodes[n].op != QUERN_OP_ROPE) return no("its queries or keys come from no rotation");
+  if (!joins(n)) return no(alone_because(n));
+  const sdk::ResolvedNode& node = graph_.nodes[n];
+  if (!whole(value)) return no("rotated queries or keys are a part of a value or a strided view");
+  if (node.attributes->integer(QUERN_KEY_INVERSE) != 0) return no("a rotation before it is inverse");
+  for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
+    if (node.attributes->integer(key) != 0) return no("a rotation before it has sections");
+  if (node.inputs[1] != graph_.nodes[attention].inputs[5])
+    return no("a rotation before it has other positions or a table that is made in the graph");
+  if (tensor(node.inputs[0]).dtype != QUERN_F32 || tensor(value).dtype != QUERN_F32) return no("its queries or keys are not f32");
+  return in_rows(node.inputs[0]) ? n : no("what a rotation reads is no packed part of each row");
+}
+/// The one node before an attention node that writes a cache, under its block table, slots and positions; or none.
+std::uint32_t Fusion::writer_of(std::uint32_t cache, std::uint32_t attention, Refusal& why) const {
+  const auto no = [&](Refusal reason) {
+    why = reason;
+    return none;
+  };
+  std::uint32_t found = none;
+  for (const std::uint32_t w : writers(root(cache))) {
+    if (w >= attention) break;
+    if (found != none) return no("two nodes before it write one cache");
+    if (graph_.nodes[w].op != QUERN_OP_KV_WRITE) return no("another node before it writes its cache");
+    if (!joins(w)) return no(alone_because(w));
+    for (std::size_t i = 1; i <= 3; ++i)
+      if (graph_.nodes[w].inputs[i] != graph_.nodes[attention].inputs[i + 2])
+        return no("a cache is written under another table of pages, other slots or positions");
+    const sdk::ResolvedValue &written = graph_.values[graph_.nodes[w].outputs[0]], &read = graph_.values[cache];
+    if (written.offset != read.offset || !sdk::check_same_shape(written.tensor, read.tensor).empty() ||
+        !std::ranges::equal(written.tensor.strides, read.tensor.strides))
+      return no("a cache is written through another view");
+    found = w;
+  }
+  return found != none ? found : no("no node before it writes its cache");
+}
+
+/// Why the rotations and writes before an attention node are no one step; null: they are `r`.
+Refusal Fusion::why_no_rotation(std::uint32_t n, Rotation& r) const {
+  const sdk::ResolvedNode& node = graph_.nodes[n];
+  Refusal why = nullptr;
+  if (root(node.inputs[1]) == root(node.inputs[2])) return "keys and values lie in one cache";
+  if (!sdk::is_float(tensor(node.inputs[1]).dtype) || !sdk::is_float(tensor(node.inputs[2]).dtype)) return "its cache is not of floats";
+  if (tensor(node.inputs[0]).rank != 3 || (tensor(node.inputs[0]).ranged & ~1u) != 0) return "its queries are no heads of ranged rows";
+  if ((r.rope_q = rope_of(node.inputs[0], n, why)) == none) return why;
+  if ((r.write_k = writer_of(node.inputs[1], n, why)) == none || (r.write_v = writer_of(node.inputs[2], n, why)) == none) return why;
+  const std::uint32_t keys = graph_.nodes[r.write_k].inputs[0], values = graph_.nodes[r.write_v].inputs[0];
+  if ((r.rope_k = rope_of(keys, n, why)) == none) return why;
+  if (tensor(values).dtype != QUERN_F32) return "its values are not f32";
+  if (!in_rows(values)) return "what is written to the cache is no packed part of each row";
+  if (!only_reader(root(keys), r.write_k) || readers(root(keys)).size() != 1) return "rotated keys are read by another node too";
+  const sdk::ResolvedNode &rope_q = graph_.nodes[r.rope_q], &rope_k = graph_.nodes[r.rope_k];
+  if (rope_q.inputs[2] != rope_k.inputs[2] || rope_q.attributes->integer(QUERN_KEY_MODE) != rope_k.attributes->integer(QUERN_KEY_MODE))
+    return "queries and keys are rotated by two tables or in two modes";
+  // Nobody else looks between the first of these nodes and the last at what they write.
+  r.last = std::ranges::max(r.nodes());
+  r.attention = n;
+  for (const std::uint32_t made : {node.inputs[0], node.inputs[1], node.inputs[2]})
+    if (std::ranges::any_of(readers(root(made)), [&](std::uint32_t user) { return user < r.last; }))
+      return "another node before it reads its queries or its cache";
+  if (std::ranges::any_of(r.nodes(), [&](std::uint32_t taken) { return latest_[taken] != taken || rotations_.contains(taken); }))
+    return "another attention takes the same rotations or writes";
+  const auto stay = [&](std::uint32_t until) {
+    return std::ranges::all_of(r.nodes(), [&](std::uint32_t taken) { return inputs_stay(taken, until); });
+  };
+  if (!stay(r.last)) return "what rotations and writes read is written in between";
+  r.packed = whole(rope_q.inputs[0]) && whole(rope_k.inputs[0]) && whole(values);
+  r.attends = is_attention(n) && !kept(root(node.inputs[0])) && readers(root(node.inputs[0])).size() == 1 && stay(n) &&
+              unread(node.inputs[1], r.last, n) && unread(node.inputs[2], r.last, n);
+  return r.packed || r.attends ? nullptr : "queries, keys and values are columns of a product, and more than attention reads them";
+}
+
+/// The norms, rotations and writes before an attention node, whether or not they can be one step.
+std::vector<std::uint32_t> Fusion::around_attention(std::uint32_t n) const {
+  std::vector<std::uint32_t> found;
+  const auto add = [&](std::uint32_t value) {
+    const std::uint32_t rope = maker(root(value));
+    if (rope == none || graph_.nodes[rope].op != QUERN_OP_ROPE) return;
+    found.push_back(rope);
+    const std::uint32_t norm = maker(root(graph_.nodes[rope].inputs[0]));
+    if (norm != none && graph_.nodes[norm].op == QUERN_OP_RMS_NORM) found.push_back(norm);
+  };
+  add(graph_.nodes[n].inputs[0]);
+  for (const std::size_t cache : {1u, 2u})
+    for (const std::uint32_t w : writers(root(graph_.nodes[n].inputs[cache]))) {
+      if (w >= n || graph_.nodes[w].op != QUERN_OP_KV_WRITE) continue;
+      found.push_back(w);
+      add(graph_.nodes[w].inputs[0]);
+    }
+  return found;
+}
+
+void Fusion::find_rotation(std::uint32_t n) {
+  if (graph_.nodes[n].op != QUERN_OP_ATTENTION) return;
+  Rotation r{};
+  const Refusal why = why_no_rotation(n, r);
+  for (const std::uint32_t before : around_attention(n))
+    no_rotation_.emplace(before, why != nullptr ? why : "attention's kernels make no norms of queries and keys");
+  if (why != nullptr) return;
+  rotations_[r.last] = r;
+  if (r.attends) attending_[n] = r;
+  for (const std::uint32_t taken : r.nodes()) stored_[taken] = r.last, latest_[taken] = r.attends ? n : r.last;
+}
+
+Refusal Fusion::why_no_attention(std::uint32_t n) const {
+  const sdk::ResolvedNode& node = graph_.nodes[n];
+  if (node.op != QUERN_OP_ATTENTION) return "it is no attention";
+  if (!joins(n)) return alone_because(n);
+  if (!is_f32(node.inputs[0]) || !is_f32(node.outputs[0]))
+    return "its queries or its result are not f32, a part of a value or a strided view";
+  for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
+    if (graph_.values[cache].offset % 16 != 0) return "its cache does not begin at a multiple of 16 bytes";
+  std::vector<Tensor> storage;
+  return fused_attention_serves(graph_.describe(node, storage), card_) ? nullptr : "no kernel takes its heads, cache and attributes";
+}
+
+/// The node that makes a value that node n alone reads, in whole rows; none where it has another op, or stands alone.
+std::uint32_t Fusion::maker_for(std::uint32_t n, std::uint32_t v, std::uint32_t op) const {
+  const std::uint32_t made = maker(root(v));
+  if (made == none || graph_.nodes[made].op != op || !joins(made) || !is_f32(v)) return none;
+  return readers(root(v)).size() == 1 && readers(root(v)).front() == n ? made : none;
+}
+void Fusion::find_draw(std::uint32_t n) {
+  if (graph_.nodes[n].op != QUERN_OP_SAMPLE || !joins(n)) return;
+  const std::uint32_t bias = maker_for(n, graph_.nodes[n].inputs[0], QUERN_OP_LOGIT_BIAS);
+  if (bias == none) return;
+  const std::uint32_t penalties = graph_.nodes[bias].inputs[0], penalize = maker_for(bias, penalties, QUERN_OP_PENALIZE);
+  if (penalize == none || kept(root(penalties)) || !is_f32(graph_.nodes[penalize].inputs[0])) return;
+  if (!inputs_stay(penalize, n) || !inputs_stay(bias, n)) return;
+  draws_[n] = {penalize, bias};
+  for (const std::uint32_t taken : {penalize, bias}) stored_[taken] = latest_[taken] = n;
+}
+
+sdk::Alone Fusion::why_left(std::uint32_t n) const {
+  const sdk::ResolvedNode& node = graph_.nodes[n];
+  const auto attention = no_rotation_.find(n);
+  switch (node.op) {
+    case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
+    case QUERN_OP_RMS_NORM:
+      if (attention != no_rotation_.end()) return {n, "attention", attention->second};
+      return {n, "norm", why_not_quantised(n)};
+    case QUERN_OP_GLU: return {n, "glu", why_not_quantised(n)};
+    case QUERN_OP_ATTENTION: return {n, "attention", why_no_attention(n)};
+    case QUERN_OP_ROPE:
+    case QUERN_OP_KV_WRITE:
+      return {n, "attention", attention != no_rotation_.end() ? attention->second : "no attention that can be fused reads what it makes"};
+    case QUERN_OP_ADD: {
+      Refusal why = "no operand is the result of a product that is fused";
+      for (const std::uint32_t v : node.inputs) {
+        const std::uint32_t product = v == none ? none : maker(root(v));
+        std::uint32_t other = none;
+        if (product != none && product < n && is_product(product)) add_of(product, other, &why);
+      }
+      return {n, "residual", why};
+    }
+    case QUERN_OP_SAMPLE:
+    case QUERN_OP_LOGIT_BIAS:
+    case QUERN_OP_PENALIZE: return {n, "draw", "penalties, biases and the draw do not follow one another in whole rows of f32"};
+    default: return {n, "", "no rule of this backend takes its op"};
+  }
+}
+
+}  // namespace quern::vulkan
