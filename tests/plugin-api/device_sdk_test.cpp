@@ -136,6 +136,136 @@ TEST(SdkWeights, ConstantsOfOneNameInSeveralGraphsAreOneItemOrNone) {
   EXPECT_TRUE(planned({&a, &b}).empty()) << "one of them reads its blocks";
 }
 
+/// Packs experts too, where every product allows int8; and says of each node which of two kernels runs it.
+class ExpertsPack : public sdk::WeightPacking {
+ public:
+  bool considers(const sdk::ResolvedNode& node) const override { return !node.malformed; }
+  sdk::WeightRead how_read(const sdk::ResolvedNode& node, std::size_t input, const sdk::Tensor& tensor) const override {
+    const bool product = (node.op == QUERN_OP_MATMUL && tensor.rank == 2) || (node.op == QUERN_OP_MATMUL_ID && tensor.rank == 3);
+    return product && input == 1 ? sdk::WeightRead::packed : sdk::WeightRead::canonical;
+  }
+  sdk::PackedForm form(const sdk::Tensor& t, std::uint32_t conversions) const override {
+    if ((conversions & QUERN_CONVERT_INT8) == 0) return {};
+    return {sdk::concat("test/", t.rank == 3 ? t.dims[0] : 0, "x", t.dims[t.rank - 2], "x", t.dims[t.rank - 1]), 7, 64, 0};
+  }
+};
+class Forced : public EveryOp {
+ public:
+  sdk::Choice choose(const sdk::ResolvedGraph&, const sdk::ResolvedNode& node, const sdk::Node& source) const override {
+    sdk::Choice choice;
+    if ((source.fields.uses & QUERN_NODE_USES_PRECISION) != 0) choice.kernel = "rounding.test";
+    else choice.refusal = "it rounds", choice.code = QUERN_INVALID_ARGUMENT;
+    choice.row = &node;
+    return choice;
+  }
+};
+
+void add_product(WeightGraph& g, std::uint32_t op, std::vector<std::uint32_t> inputs, std::uint32_t conversions) {
+  g.node(op, inputs, {g.y});
+  g.nodes.back().uses |= QUERN_NODE_USES_PRECISION;
+  g.nodes.back().accumulate = QUERN_F32;
+  g.nodes.back().conversions = conversions;
+}
+
+std::vector<std::string> forms(WeightGraph& g, const sdk::Offers& offers) {
+  std::vector<std::unique_ptr<sdk::ResolvedGraph>> read;
+  read.push_back(std::make_unique<sdk::ResolvedGraph>(g.get(), offers));
+  std::vector<std::string> keys;
+  const auto list = sdk::plan_weights(read, ExpertsPack());
+  for (const quern_weight_item& item : list->items) keys.emplace_back(sdk::view(item.layout_key));
+  return keys;
+}
+
+TEST(SdkWeights, APluginPacksExpertsAndWhatAllProductsAllow) {
+  WeightGraph g;
+  const auto w = g.weight("w"), both = g.weight("both"), experts = g.value(QUERN_VALUE_CONSTANT, {4, 8, 256}),
+             ids = g.value(QUERN_VALUE_INPUT, {2, 1}, QUERN_I32), x = g.value(QUERN_VALUE_INPUT, {2, 1, 256});
+  add_product(g, QUERN_OP_MATMUL, {g.x, w}, QUERN_CONVERT_INT8);
+  add_product(g, QUERN_OP_MATMUL, {g.x, both}, QUERN_CONVERT_INT8);
+  add_product(g, QUERN_OP_MATMUL, {g.x, both}, QUERN_CONVERT_BF16);
+  add_product(g, QUERN_OP_MATMUL_ID, {x, experts, ids}, QUERN_CONVERT_INT8 | QUERN_CONVERT_BF16);
+  const std::vector<std::string> expected = {"test/0x8x256", "test/4x8x256"};
+  EXPECT_EQ(forms(g, EveryOp()), expected);
+}
+
+TEST(SdkOffers, APluginWithSeveralKernelsAnOpChoosesAndRefusesWithItsCode) {
+  WeightGraph g;
+  const auto w = g.weight("w", QUERN_F32);
+  add_product(g, QUERN_OP_MATMUL, {g.x, w}, QUERN_CONVERT_INT8);
+  g.node(QUERN_OP_MATMUL, {g.x, w}, {g.y});
+  const Forced offers;
+  const sdk::ResolvedGraph graph(g.get(), offers);
+  EXPECT_STREQ(graph.nodes[0].choice.kernel, "rounding.test");
+  EXPECT_TRUE(graph.nodes[0].refusal.empty());
+  EXPECT_EQ(graph.nodes[1].refusal, "it rounds");
+  EXPECT_FALSE(graph.nodes[1].malformed);
+  std::vector<std::uint32_t> refused;
+  try {
+    graph.require_runnable(refused);
+    FAIL() << "node 1 does not run";
+  } catch (const sdk::Failure& failure) {
+    EXPECT_EQ(failure.code, QUERN_INVALID_ARGUMENT);
+    EXPECT_EQ(failure.node, 1u);
+  }
+  EXPECT_EQ(refused, std::vector<std::uint32_t>{1});
+}
+
+TEST(SdkScratch, TheLastFreeRangeGrowsAndAnInstanceHasItsOwnBytes) {
+  sdk::FreeRanges ranges;
+  const std::uint64_t a = ranges.take(64), b = ranges.take(64);
+  ranges.give(b, 64);
+  EXPECT_EQ(ranges.take(192), b) << "what lies free at the end is a part of it";
+  EXPECT_EQ(ranges.end(), 256u);
+  ranges.give(a, 64);
+  EXPECT_EQ(ranges.take(128), 256u) << "no free range reaches the end";
+  GraphBuilder g;
+  const auto x = g.value(QUERN_VALUE_INPUT, {100}), t = g.value(QUERN_VALUE_INTERNAL, {100}), y = g.value(QUERN_VALUE_OUTPUT, {100});
+  g.node(QUERN_OP_NEG, {x}, {t});
+  g.node(QUERN_OP_NEG, {t}, {y});
+  const EveryOp offers;
+  const sdk::ResolvedGraph graph(g.get(), offers);
+  const std::vector<sdk::StepMemory> steps = {{{x, t}, {}, 0}, {{t, y}, {}, 0}};
+  EXPECT_EQ(sdk::lay_out_scratch(graph, steps, {}, 64).bytes, 448u) << "400 bytes at multiples of 64";
+  EXPECT_EQ(sdk::lay_out_scratch(graph, steps, {}, 64, [](std::uint32_t) { return 100; }).bytes, 128u);
+}
+
+TEST(SdkBindings, SpansOfAPluginOnTheHostsMemoryHaveNoBuffer) {
+  GraphBuilder g;
+  const auto x = g.value(QUERN_VALUE_INPUT, {16}), y = g.value(QUERN_VALUE_OUTPUT, {16});
+  g.node(QUERN_OP_NEG, {x}, {y});
+  const EveryOp offers;
+  const sdk::ResolvedGraph graph(g.get(), offers);
+  const sdk::InstanceBounds bounds(graph);
+  alignas(64) static std::byte memory[2][64];
+  quern_span spans[2] = {{nullptr, memory[0], 0, 64}, {nullptr, memory[1], 0, 64}};
+  const auto bind = [&] {
+    quern_binding bindings[2] = {sdk::made<quern_binding>(), sdk::made<quern_binding>()};
+    for (std::uint32_t v = 0; v < 2; ++v) {
+      bindings[v].value = v == 0 ? x : y;
+      bindings[v].spans = {&spans[v], 1, sizeof(quern_span)};
+    }
+    return bounds.check_bindings<sdk::SpansIn::host_memory>(
+        {bindings, 2, sizeof(quern_binding)}, {}, 0, 64, 1,
+        [](const quern_span& span, std::uint64_t) { return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(span.host)); });
+  };
+  EXPECT_EQ(bind().of[y], reinterpret_cast<std::uintptr_t>(memory[1]));
+  const auto refused = [&](const quern_span& span, const char* words) {
+    const quern_span good = std::exchange(spans[1], span);
+    try {
+      bind();
+      ADD_FAILURE() << words;
+    } catch (const sdk::Failure& failure) {
+      EXPECT_NE(failure.text.find(words), std::string::npos) << failure.text;
+      EXPECT_EQ(failure.slot, y);
+    }
+    spans[1] = good;
+  };
+  refused({reinterpret_cast<quern_buffer*>(memory[1]), nullptr, 0, 64}, "takes host memory");
+  refused({nullptr, nullptr, 0, 64}, "bound to no host memory");
+  refused({nullptr, memory[1], 0, 63}, "has 63");
+  refused({nullptr, memory[1] + 4, 0, 64}, "multiple of 64");
+}
+
 TEST(SdkHeap, CountsWhatIsTakenAndRefusesWithTheNumbers) {
   sdk::CountedHeap heap(100);
   {

@@ -1,21 +1,13 @@
 // Attribute lookup and the checks that ops share.
 #include "kernel.hpp"
 
-#include "error.hpp"
+#include "quern/sdk/ops.hpp"
 
 namespace quern::cpu {
 
-double OpCall::real(std::uint32_t key) const noexcept {
-  for (const AttributeValue& a : attributes)
-    if (a.key == key) return a.real;
-  return 0.0;
-}
+double OpCall::real(std::uint32_t key) const noexcept { return attributes == nullptr ? 0.0 : attributes->number(key).f; }
 
-std::int64_t OpCall::integer(std::uint32_t key) const noexcept {
-  for (const AttributeValue& a : attributes)
-    if (a.key == key) return a.integer;
-  return 0;
-}
+std::int64_t OpCall::integer(std::uint32_t key) const noexcept { return attributes == nullptr ? 0 : attributes->number(key).i; }
 
 std::string describe(const TensorView& view) {
   if (!view.present()) return "absent";

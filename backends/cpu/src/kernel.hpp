@@ -10,6 +10,7 @@
 #include "thread_pool.hpp"
 #include "view.hpp"
 
+#include "quern/base/concat.hpp"
 #include "quern/quern_ops.h"
 #include "quern/quern_plan.h"
 
@@ -19,15 +20,11 @@
 #include <string>
 #include <utility>
 
-namespace quern::cpu {
+namespace quern::sdk {
+class Attributes;
+}
 
-/// An attribute of a call, after the defaults of ops.def were filled in. Integer and real are both set.
-struct AttributeValue {
-  std::uint32_t key;
-  bool given;  // by the graph, not by default
-  std::int64_t integer;
-  double real;
-};
+namespace quern::cpu {
 
 struct OpCall {
   std::uint32_t op = 0;
@@ -36,7 +33,7 @@ struct OpCall {
   bool exact_order = false;        // `deterministic`, or the node asks for invariant results: no library GEMM
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
-  std::span<const AttributeValue> attributes;
+  const sdk::Attributes* attributes = nullptr;
   /// Rows to write: a vector of i32 or u32 as long as the first dim of input 0 (of output 0 where there is no input 0). Absent: all.
   /// A predicate of one element is handled by the plan and never seen here. Only kernels with `row_predicate` get one.
   TensorView predicate;

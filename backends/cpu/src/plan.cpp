@@ -1,9 +1,5 @@
 // Chooses a kernel for each node, joins neighbours into steps, and tells what was chosen.
-#include "plan.hpp"
-
-#include "error.hpp"
-#include "op_signature.hpp"
-#include "plan_check.hpp"
+#include "backend.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -35,7 +31,7 @@ struct Formed {
 };
 
 /// Every node in a step of its own, or in the first fusion that takes it. A kernel forced by name runs as itself.
-Formed form_steps(const Graph& graph, const std::vector<const Kernel*>& kernels, const KernelPolicy& policy) {
+Formed form_steps(const Graph& graph, const std::vector<const Kernel*>& kernels, const Uses& uses, const KernelPolicy& policy) {
   Formed formed;
   std::vector<Step>& steps = formed.steps;
   const bool fuse = policy.fuse && (policy.force.empty() || policy.force.find('.') == std::string::npos);
@@ -44,8 +40,7 @@ Formed form_steps(const Graph& graph, const std::vector<const Kernel*>& kernels,
   calls.reserve(graph.nodes.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     calls.push_back(describe_call(graph, graph.nodes[n], policy.thread_count, policy.deterministic, views[n]));
-  const std::vector<Touches> touches = find_touches(graph);
-  const Neighbours nodes{graph, kernels, calls, touches};
+  const Neighbours nodes{graph, kernels, calls, uses};
   std::vector<Match> refused(graph.nodes.size());  // the first pattern that a node stands in and that does not take it
   for (std::uint32_t n = 0; n < graph.nodes.size(); n += steps.back().count) {
     const Match match = fuse ? find_fusion(nodes, n) : Match{};
@@ -63,60 +58,52 @@ Formed form_steps(const Graph& graph, const std::vector<const Kernel*>& kernels,
 }
 
 /// Roots of internal values that one fused step alone touches.
-std::vector<char> find_memoryless(const Graph& graph, const std::vector<Step>& steps) {
+std::vector<char> find_memoryless(const Graph& graph, const Uses& uses, const std::vector<Step>& steps) {
   std::vector<char> memoryless(graph.values.size(), 0);
-  const std::vector<Touches> touches = find_touches(graph);
   for (const Step& step : steps) {
     if (step.fusion == nullptr) continue;
     for (std::uint32_t n = step.first; n < step.first + step.count; ++n)
-      for (const std::uint32_t id : graph.nodes[n].outputs) {
-        if (id == QUERN_NONE) continue;
-        const std::uint32_t root = graph.values[id].root;
-        memoryless[root] = !touches[root].visible && touches[root].first >= step.first && touches[root].last < step.first + step.count;
-      }
+      for (const std::uint32_t id : graph.nodes[n].outputs)
+        if (id != QUERN_NONE) memoryless[uses.root(id)] = touched_within(uses, uses.root(id), step.first, step.count);
   }
   return memoryless;
 }
 
+KernelPolicy policy_of(const Device& device, const quern_compile_options& options) {
+  KernelPolicy policy = device.policy;
+  const std::string force = check_forced_kernel(sdk::view(options.force_kernel), device.processor, QUERN_UNSUPPORTED);
+  if (!force.empty()) policy.force = force;
+  policy.fuse = options.fusion != 0;
+  return policy;
+}
+
 }  // namespace
 
-Plan compile_plan(Graph graph, const KernelPolicy& policy, std::vector<std::uint32_t>& refused) {
-  check_order(graph);
-  Plan plan;
-  plan.policy = policy;
-  std::string first;
-  quern_status code = QUERN_UNSUPPORTED;
-  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    Selection selection = select_kernel(graph, graph.nodes[n], policy);
-    if (selection.kernel == nullptr) {
-      if (refused.empty()) {
-        first = concat("node ", n, graph.nodes[n].name.empty() ? "" : " ", graph.nodes[n].name, ": ", selection.verdict.text);
-        code = selection.verdict.code;
-      }
-      refused.push_back(n);
-    }
-    plan.kernels.push_back(selection.kernel);
-    plan.reasons.push_back(std::move(selection.reason));
-  }
-  if (!refused.empty()) throw Error(code, first, refused.front());
-  plan.graph = std::move(graph);
-  plan.numerics_key = numerics_of(plan.kernels);
-  for (const Kernel* kernel : plan.kernels)
-    if (kernel_family(kernel->name) == "openblas") plan.determinism = QUERN_DETERMINISM_REPEATABLE, plan.uses_openblas = true;
-  Formed formed = form_steps(plan.graph, plan.kernels, policy);
-  plan.steps = std::move(formed.steps);
-  plan.memoryless = find_memoryless(plan.graph, plan.steps);
-  plan.told.schedule();
-  for (const Step& step : plan.steps) {
+Plan::Plan(const quern_graph* host_graph, KernelPolicy under, std::vector<std::uint32_t>& refused)
+    : policy(std::move(under)), graph(host_graph, KernelOffers(policy)) {
+  graph.require_runnable(refused);
+  for (const Node& node : graph.nodes) kernels.push_back(static_cast<const Kernel*>(node.choice.row));
+  numerics_key = numerics_of(kernels);
+  for (const Kernel* kernel : kernels)
+    if (kernel_family(kernel->name) == "openblas") determinism = QUERN_DETERMINISM_REPEATABLE, uses_openblas = true;
+  const Uses uses(graph);
+  Formed formed = form_steps(graph, kernels, uses, policy);
+  steps = std::move(formed.steps);
+  memoryless = find_memoryless(graph, uses, steps);
+  told.schedule();
+  for (const Step& step : steps) {
     std::vector<std::uint32_t> nodes(step.count);
     std::iota(nodes.begin(), nodes.end(), step.first);
-    plan.told.kernel(step.fusion != nullptr ? step.fusion->name : plan.kernels[step.first]->name, plan.reasons[step.first],
-                     std::move(nodes), step.first);
+    told.kernel(step.fusion != nullptr ? step.fusion->name : kernels[step.first]->name, graph.nodes[step.first].choice.reason,
+                std::move(nodes), step.first);
   }
-  for (const sdk::Alone& alone : formed.alone) plan.told.alone(alone);
-  plan.told.serves(0);
-  plan.infos = plan.told.kernels(0);
-  return plan;
+  for (const sdk::Alone& alone : formed.alone) told.alone(alone);
+  told.serves(0);
+  infos = told.kernels(0);
+  launches = static_cast<std::uint32_t>(steps.size());
 }
+
+Plan::Plan(const Device& device, const quern_graph* host_graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused)
+    : Plan(host_graph, policy_of(device, options), refused) {}
 
 }  // namespace quern::cpu

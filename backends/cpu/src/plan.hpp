@@ -10,13 +10,16 @@
 #include "selection.hpp"
 
 #include "quern/quern_plan.h"
+#include "quern/sdk/bindings.hpp"
+#include "quern/sdk/scratch.hpp"
 #include "quern/sdk/told_schedules.hpp"
 
 #include <atomic>
-#include <deque>
 #include <vector>
 
 namespace quern::cpu {
+
+class Device;
 
 constexpr std::uint64_t span_alignment = 64;
 
@@ -27,80 +30,66 @@ struct Step {
 };
 
 struct Plan {
+  /// Chooses kernels and, where the policy fuses, steps. Throws Failure after filling `refused` where a node has no kernel.
+  Plan(const quern_graph* graph, KernelPolicy policy, std::vector<std::uint32_t>& refused);
+  /// Under the device's policy, and what the options force.
+  Plan(const Device& device, const quern_graph* graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused);
+
+  KernelPolicy policy;
   Graph graph;
   std::vector<const Kernel*> kernels;    // one a node
-  std::vector<std::string> reasons;      // one a node
   std::vector<Step> steps;               // all nodes, in order
   std::vector<char> memoryless;          // one a value; of roots only: no memory, because one fused step makes and reads it
   std::vector<quern_kernel_info> infos;  // one a step
   sdk::ToldSchedules told;               // one schedule for every run
-  KernelPolicy policy;
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;
+  std::uint32_t launches = 0;
   std::uint64_t numerics_key = 0;
   bool uses_openblas = false;
 };
 
-/// Chooses kernels and, where the policy fuses, steps. Throws Error(UNSUPPORTED) after filling `refused` where a node has none.
-Plan compile_plan(Graph graph, const KernelPolicy& policy, std::vector<std::uint32_t>& refused);
-
-/// Where internal values lie in scratch.
-struct ScratchLayout {
-  std::vector<std::uint64_t> offsets;  // one a value; of roots only
-  std::uint64_t kernel_offset = 0;     // scratch of the kernel that runs
-  std::uint64_t kernel_bytes = 0;
-  std::uint64_t bytes = 0;
-};
-
-/// `dims_at` holds the view of each value at the instance's bounds. Values whose lifetimes do not meet share bytes.
-ScratchLayout layout_scratch(const Plan& plan, const std::vector<TensorView>& at_bounds);
-
-/// Where the values of an instance and its scratch lie: checked, and not yet taken over.
-struct Binding {
-  std::vector<std::byte*> addresses;  // one a value; null where it has no memory
-  std::byte* scratch = nullptr;
-};
-
 class Instance {
  public:
-  explicit Instance(const Plan& plan);
+  Instance(const Plan& plan, const Device& device);
 
-  const Plan& plan() const noexcept { return plan_; }
+  sdk::InstanceBounds& bounds() noexcept { return bounds_; }
+  /// Internal values are laid out when this is first asked, at the bounds that hold then.
+  std::uint64_t scratch_bytes();
+  std::uint64_t private_bytes() const noexcept { return 0; }
+  bool ready() const noexcept { return bound_; }
+  /// Takes over places that bounds() checked, instead of all earlier ones.
+  void prepare(sdk::BoundPlaces places) noexcept;
 
-  /// Sets bounds and computes the layout. Throws Error(INVALID_ARGUMENT).
-  void set_bounds(const quern_array& bounds);
-  std::uint64_t scratch_bytes() const noexcept { return layout_.bytes; }
-
-  /// Throws Error(INVALID_ARGUMENT or UNSUPPORTED) naming the value.
-  Binding check_binding(const quern_array& bindings, const quern_span& scratch) const;
-  /// Takes over what check_binding() of this instance returned, in place of all earlier bindings.
-  void bind(const Binding& binding) noexcept;
-
-  /// Checks a run without changing anything. Throws Error(INVALID_ARGUMENT).
-  void check_run(const quern_run& run) const;
-  /// Applies patches, then runs the nodes in order. How it ended goes to run.status. Only after check_run.
-  void execute(const quern_run& run, ThreadPool& pool) noexcept;
+  void begin() noexcept { cancelled_.store(0, std::memory_order_relaxed); }
+  std::uint32_t slot() const noexcept { return 0; }  // no run is under way when start() has returned
+  /// Applies patches, then runs the nodes in order, all of them: false.
+  bool start(const quern_run& run);
+  void finish(const quern_run& run, quern_run_status& outcome) const noexcept;
+  std::uint32_t op_of(std::uint32_t node) const noexcept { return plan_.graph.nodes[node].op; }
   void cancel() noexcept { cancelled_.store(1, std::memory_order_relaxed); }
 
   quern_counters counters() const noexcept;
 
  private:
-  bool read_extents(const quern_run& run) noexcept;
+  std::uint64_t kernel_scratch(const Step& step) const;
   void refresh_views() noexcept;
   bool predicate_is_zero(const Node& node) const noexcept;
-  quern_status run_nodes(ThreadPool& pool, std::uint32_t& failed) noexcept;
+  void run_nodes() noexcept;
 
   const Plan& plan_;
-  ScratchLayout layout_;
-  std::vector<std::int64_t> bounds_;                 // a symbol's upper bound in this instance
+  ThreadPool& pool_;
+  sdk::InstanceBounds bounds_;
+  sdk::ScratchLayout layout_;
+  bool laid_out_ = false, bound_ = false;
   std::vector<std::int64_t> extents_;                // what the views hold now
-  std::vector<std::int64_t> wanted_;                 // of the run that starts
   std::vector<TensorView> views_;                    // one a value
   std::vector<std::vector<TensorView>> call_views_;  // one a node: inputs, then outputs
   std::vector<OpCall> calls_;                        // one a node
   std::byte* scratch_ = nullptr;
-  bool bound_ = false;
   std::atomic<std::uint32_t> cancelled_{0};
   std::atomic<std::uint64_t> faults_{0};
+  quern_status code_ = QUERN_OK;  // of the last run
+  std::uint32_t failed_ = QUERN_NONE;
   std::uint64_t runs_ = 0, patch_bytes_ = 0;
 };
 

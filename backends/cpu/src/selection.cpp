@@ -1,10 +1,8 @@
 // Walks the kernel table of an op from its most specific row down.
 #include "selection.hpp"
 
-#include "error.hpp"
-#include "op_signature.hpp"
 #include "openblas.hpp"
-#include "plan_check.hpp"
+#include "packed/registry.hpp"
 
 #include <algorithm>
 #include <array>
@@ -63,14 +61,15 @@ std::string check_forced_kernel(std::string_view value, const Processor& process
   if (value.empty()) return {};
   const int rank = family_rank(value);
   if (rank < 0 && !kernel_exists(value))
-    throw Error(unknown, concat("force_kernel is '", value,
-                                "'; the cpu plugin has the families portable, avx2, avx512, amx and "
-                                "openblas, and the kernel names that plan_info gives"));
+    throw sdk::Failure(unknown, concat("force_kernel is '", value,
+                                       "'; the cpu plugin has the families portable, avx2, avx512, amx and "
+                                       "openblas, and the kernel names that plan_info gives"));
   if ((value == "avx2" && best < Isa::avx2) || (value == "avx512" && best < Isa::avx512))
-    throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is '", value, "' but the best that this processor runs is ", isa_name(best)));
-  if (value == "amx" && best < Isa::amx) throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is 'amx' but ", processor.no_amx));
+    throw sdk::Failure(QUERN_ARCH_NOT_BUILT,
+                       concat("force_kernel is '", value, "' but the best that this processor runs is ", isa_name(best)));
+  if (value == "amx" && best < Isa::amx) throw sdk::Failure(QUERN_ARCH_NOT_BUILT, concat("force_kernel is 'amx' but ", processor.no_amx));
   if (value == "openblas" && openblas().sgemm == nullptr)
-    throw Error(QUERN_DEPENDENCY_MISSING, concat("force_kernel is 'openblas' but ", openblas().reason));
+    throw sdk::Failure(QUERN_DEPENDENCY_MISSING, concat("force_kernel is 'openblas' but ", openblas().reason));
   return std::string(value);
 }
 
@@ -85,48 +84,68 @@ Isa packing_isa(std::string_view force, Isa best) noexcept {
   return best;
 }
 
-Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy& policy) {
-  Selection selection;
-  selection.verdict = node.verdict;
-  if (!selection.verdict) return selection;
-  selection.verdict = check_overlap(graph, node);
-  if (!selection.verdict) return selection;
+const sdk::OpOffer* KernelOffers::find(std::uint32_t op) const {
+  static const sdk::OpOffer any{0, "", nullptr, true};  // choose() has the kernels, and which of them take a predicate of rows
+  for (const std::span<const Kernel> table : kernel_tables())
+    for (const Kernel& kernel : table)
+      if (kernel.op == op) return &any;
+  return nullptr;
+}
+
+std::uint64_t KernelOffers::layout_bytes(std::string_view text, const quern_value& value) const {
+  const PackedKey key = parse_packed_key(text);
+  const std::uint32_t rank = key.experts == 0 ? 2 : 3;
+  const bool fits = key && value.dtype == key.layout->format && value.rank == rank && (rank == 2 || value.dims[0] == key.experts) &&
+                    value.dims[rank - 2] == key.rows && value.dims[rank - 1] == key.k;
+  return fits ? key.bytes() : 0;
+}
+
+sdk::Choice KernelOffers::choose(const Graph& graph, const Node& node, const sdk::Node& source) const {
+  const std::string name(sdk::find_op(node.op)->name);
+  sdk::Choice choice;
+  const auto refuse = [&choice](Verdict verdict) {
+    choice.refusal = std::move(verdict.text);
+    choice.code = verdict.code;
+    return choice;
+  };
+  if ((source.fields.uses & QUERN_NODE_USES_BODY) != 0 && node.op != QUERN_OP_ADD_RMS_NORM)
+    return refuse(Verdict::no(concat(name, " is a composite; this plugin runs the nodes of its body")));
+  if (const sdk::KeyRow* key = node.attributes->not_a_number(); key != nullptr)
+    return refuse(Verdict::invalid(concat(name, ": attribute '", key->name, "' is not a number")));
   std::vector<TensorView> storage;
-  const OpCall call = describe_call(graph, node, policy.thread_count, policy.deterministic, storage);
-  Verdict last = Verdict::no(concat("this plugin has no kernel for op ", find_op(node.op)->name));
+  const OpCall call = describe_call(graph, node, policy_.thread_count, policy_.deterministic, storage);
+  Verdict last = Verdict::no(concat("this plugin has no kernel for op ", name));
   const bool packed = std::ranges::any_of(call.inputs, [](const TensorView& view) { return view.layout != nullptr; });
-  if (packed) last = Verdict::no(concat(find_op(node.op)->name, " does not read packed weights"));
-  const bool exact_name = !policy.force.empty() && family_rank(policy.force) < 0;
+  if (packed) last = Verdict::no(concat(name, " does not read packed weights"));
   bool named_op = false;  // the forced kernel is one of this op
-  if (exact_name)
+  if (!policy_.force.empty() && family_rank(policy_.force) < 0)
     for (const std::span<const Kernel> table : kernel_tables())
-      for (const Kernel& kernel : table) named_op = named_op || (policy.force == kernel.name && kernel.op == node.op);
+      for (const Kernel& kernel : table) named_op = named_op || (policy_.force == kernel.name && kernel.op == node.op);
   for (const std::span<const Kernel> table : kernel_tables())
     for (const Kernel& kernel : table) {
       if (kernel.op != node.op || kernel.packed != packed) continue;
-      std::string why = excluded(kernel, policy);
-      if (why.empty() && named_op && policy.force != kernel.name)
-        why = concat(kernel.name, ": switched off by force_kernel=", policy.force);
+      std::string why = excluded(kernel, policy_);
+      if (why.empty() && named_op && policy_.force != kernel.name)
+        why = concat(kernel.name, ": switched off by force_kernel=", policy_.force);
       if (!why.empty() && kernel.accepts(call).code == QUERN_NOT_FOUND) continue;  // a row for other formats is no reason
       if (why.empty() && node.row_predicate && !kernel.row_predicate)
-        why = (last = Verdict::no(concat(find_op(node.op)->name, " takes a predicate of one element, not one a row"))).text;
+        why = (last = Verdict::no(concat(name, " takes a predicate of one element, not one a row"))).text;
       if (why.empty()) {
         Verdict verdict = kernel.accepts(call);
         if (verdict) {
-          selection.kernel = &kernel;
-          selection.verdict = Verdict::yes();
-          return selection;
+          choice.kernel = kernel.name;
+          choice.row = &kernel;
+          return choice;
         }
         if (verdict.code == QUERN_NOT_FOUND) continue;
         why = concat(kernel_family(kernel.name), ": ", verdict.text);
         last = std::move(verdict);
       }
-      if (!selection.reason.empty()) selection.reason += "; ";
-      selection.reason += why;
+      if (!choice.reason.empty()) choice.reason += "; ";
+      choice.reason += why;
     }
-  if (last.code == QUERN_UNSUPPORTED && !selection.reason.empty() && named_op) last.text = selection.reason;
-  selection.verdict = std::move(last);
-  return selection;
+  if (last.code == QUERN_UNSUPPORTED && !choice.reason.empty() && named_op) last.text = choice.reason;
+  return refuse(std::move(last));
 }
 
 }  // namespace quern::cpu

@@ -19,9 +19,9 @@ struct KernelPolicy {
   std::string force;  // a family ("avx2") or a kernel name; empty: free
 };
 
-/// A forced family runs wherever the op has a kernel of it, else the op's next slower family. Throws Error(unknown) for
-/// a word that is neither a family nor a kernel, Error(ARCH_NOT_BUILT) for a family that this
-/// processor cannot run, and Error(DEPENDENCY_MISSING) for openblas where the library is not there.
+/// A forced family runs wherever the op has a kernel of it, else the op's next slower family. Throws Failure(unknown) for
+/// a word that is neither a family nor a kernel, Failure(ARCH_NOT_BUILT) for a family that this
+/// processor cannot run, and Failure(DEPENDENCY_MISSING) for openblas where the library is not there.
 /// `value` may carry the prefix "cpu:"; one for another backend ("cuda:...") counts as unset.
 std::string check_forced_kernel(std::string_view value, const Processor& processor, quern_status unknown);
 /// `value` without that prefix; empty for another backend.
@@ -40,12 +40,17 @@ Isa packing_isa(std::string_view force, Isa best) noexcept;
 /// "avx2" of "matmul.q4_1.avx2".
 std::string_view kernel_family(std::string_view name) noexcept;
 
-struct Selection {
-  const Kernel* kernel = nullptr;  // null: `verdict` says why none runs
-  Verdict verdict;
-  std::string reason;  // why not a faster one: "avx512: switched off by force_kernel=avx2"; empty: it is the first choice
-};
+/// The kernels under a policy, for the SDK's graphs. The row of a choice is a Kernel; its reason is as "avx512: switched off by
+/// force_kernel=avx2".
+class KernelOffers : public sdk::Offers {
+ public:
+  explicit KernelOffers(const KernelPolicy& policy) : policy_(policy) {}
+  const sdk::OpOffer* find(std::uint32_t op) const override;
+  std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const override;
+  sdk::Choice choose(const Graph& graph, const Node& node, const sdk::Node& source) const override;
 
-Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy& policy);
+ private:
+  const KernelPolicy& policy_;
+};
 
 }  // namespace quern::cpu

@@ -1,8 +1,7 @@
 // The probe's proof: a small matrix product through every instruction set, against integers known in advance; packed ones by AMX's tiles
 // against those by AVX-512.
-#include "handles.hpp"
+#include "backend.hpp"
 
-#include "error.hpp"
 #include "formats.hpp"
 #include "packed/registry.hpp"
 #include "view.hpp"
@@ -25,10 +24,6 @@ quern_value make_value(std::uint32_t kind, std::int64_t d0, std::int64_t d1) {
   value.dims[0] = d0;
   value.dims[1] = d1;
   return value;
-}
-
-quern_binding make_binding(std::uint32_t value, const quern_span& span) {
-  return {{sizeof(quern_binding), QUERN_TYPE_BINDING, nullptr}, value, 0, {&span, 1, sizeof(span)}};
 }
 
 /// Floats that start a cache line.
@@ -71,7 +66,8 @@ std::string compare_tiles() {
   return {};
 }
 
-std::string self_test(const KernelPolicy& policy, ThreadPool& pool) {
+std::string self_test(const Device& device) {
+  const KernelPolicy& policy = device.policy;
   alignas(64) std::array<float, rows * depth> a;
   alignas(64) std::array<float, columns * depth> b;
   alignas(64) std::array<float, rows * columns> y;
@@ -99,20 +95,17 @@ std::string self_test(const KernelPolicy& policy, ThreadPool& pool) {
     KernelPolicy forced = policy;
     forced.force = isa_name(static_cast<Isa>(level));
     std::vector<std::uint32_t> refused;
-    const Plan plan = compile_plan(read_graph(&graph), forced, refused);
-    Instance instance(plan);
-    instance.set_bounds({});
+    const Plan plan(&graph, forced, refused);
+    Instance instance(plan, device);
     std::vector<std::byte> scratch(instance.scratch_bytes() + span_alignment);
-    const std::uintptr_t start = (reinterpret_cast<std::uintptr_t>(scratch.data()) + span_alignment - 1) / span_alignment * span_alignment;
-    const quern_span spans[] = {{nullptr, a.data(), 0, sizeof(a)}, {nullptr, b.data(), 0, sizeof(b)}, {nullptr, y.data(), 0, sizeof(y)}};
-    const quern_binding bindings[] = {make_binding(0, spans[0]), make_binding(1, spans[1]), make_binding(2, spans[2])};
-    instance.bind(instance.check_binding({bindings, 3, sizeof(quern_binding)},
-                                         {nullptr, reinterpret_cast<void*>(start), 0, instance.scratch_bytes()}));
+    const auto address = [](const void* memory) { return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(memory)); };
+    instance.prepare({{address(a.data()), address(b.data()), address(y.data())},
+                      (address(scratch.data()) + span_alignment - 1) / span_alignment * span_alignment});
     quern_run run{};
     run.header = {sizeof(run), QUERN_TYPE_RUN, nullptr};
-    instance.check_run(run);
+    instance.bounds().check_run(run);
     y.fill(-1.0f);
-    instance.execute(run, pool);
+    instance.start(run);
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j) {
         float expected = 0.0f;

@@ -1,32 +1,32 @@
-// Weight sets: which constants of a model are packed, and packing them.
+// Which constants of a model are packed, and packing them.
 #pragma once
 
-#include "graph.hpp"
 #include "packed/registry.hpp"
 #include "thread_pool.hpp"
 
-#include "quern/quern_plugin_api.h"
-
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
+#include "quern/sdk/weights.hpp"
 
 namespace quern::cpu {
 
-/// What weights_plan returned: the host reads `items` until it releases them.
-struct WeightList {
-  std::vector<quern_weight_item> items;
-  std::vector<std::string> keys;  // of the items, whose strings point here
-  std::vector<std::vector<quern_weight_source>> sources;
+/// Packs each constant matrix that only matmuls (as weights, not transposed) and perhaps get_rows read, and each constant of experts that
+/// only matmul_ids read, where a layout of `set` takes it and each product allows what the layout does to activations.
+class Packing : public sdk::WeightPacking {
+ public:
+  static constexpr std::uint64_t alignment = 64;
+
+  /// Null: constants stay canonical.
+  explicit Packing(const PackedSet* set) : set_(set) {}
+  /// A kernel forced by name may be one that takes packed weights alone.
+  bool considers(const sdk::ResolvedNode& node) const override { return !node.malformed; }
+  sdk::WeightRead how_read(const sdk::ResolvedNode& node, std::size_t input, const sdk::Tensor& tensor) const override;
+  sdk::PackedForm form(const sdk::Tensor& tensor, std::uint32_t conversions) const override;
+  PackedKey parse(std::string_view key) const { return parse_packed_key(key); }
+
+ private:
+  const PackedSet* set_;
 };
 
-/// One item for each constant matrix that only matmuls (as weights, not transposed) and perhaps get_rows read, and for each constant of experts
-/// that only matmul_ids read, where a layout of `set` takes it and each product allows what the layout does to activations. Constants of several graphs with one name, format and
-/// shape share an item; where one graph's use forbids packing, none of them is packed.
-std::unique_ptr<WeightList> plan_weights(std::span<const Graph> graphs, const PackedSet& set);
-
-/// Packs a canonical matrix, or experts. Throws Error(INVALID_ARGUMENT) for spans that do not fit the key.
-void pack_weight(const std::string& key, const quern_array& sources, const quern_array& destination, ThreadPool& pool);
+/// Packs a canonical matrix, or experts.
+void pack_weight(const PackedKey& key, const void* from, void* to, ThreadPool& pool);
 
 }  // namespace quern::cpu

@@ -1,4 +1,5 @@
-// The SDK for plugins with device memory: the author's SDK and all of a plugin but its memory, its kernels and its queue.
+// The SDK for plugins that run synchronously, on memory of their device or on the host's: the author's SDK and all of a plugin but its
+// memory, its kernels and its queue.
 //
 //   tensors.hpp      values as kernels see them; checks that ops share
 //   calls.hpp        a node as an op's code sees it
@@ -6,7 +7,7 @@
 //   fusion/uses.hpp  who makes and who reads a value: what may be fused
 //   scratch.hpp      where internal values lie
 //   blocks.hpp       the fields of block formats, and matrices in planes of them
-//   weights.hpp      which constants are packed so
+//   weights.hpp      which constants are packed: in planes, or as the plugin has it
 //   bindings.hpp     what an instance binds and a run may ask
 //   handles.hpp      what the handles are, and what the plugin gives
 //   heap.hpp         memory that is counted

@@ -218,7 +218,7 @@ TEST(TokenPublish, RefusesASequenceNumberThatIsNotState) {
   Published p;
   p.sequence.kind = QUERN_VALUE_CONSTANT;
   const Outcome outcome = p.publish(plugin, 1, 2);
-  EXPECT_EQ(outcome.status, QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(outcome.status, QUERN_UNSUPPORTED);
   EXPECT_NE(outcome.text.find("counted up in place"), std::string::npos) << outcome.text;
 }
 

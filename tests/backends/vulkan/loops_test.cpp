@@ -33,7 +33,8 @@ class VulkanLoops : public SampleTest {
     GraphBuilder g;
     const auto value = [&](std::uint32_t kind, std::int64_t rows) { return g.value(kind, {1, rows, 1, 64}); };
     const auto q = value(QUERN_VALUE_INPUT, queries), k = value(QUERN_VALUE_INPUT, 1), v = value(QUERN_VALUE_INPUT, 1),
-               y = value(QUERN_VALUE_INPUT, queries), lse = g.value(QUERN_VALUE_INPUT, {1, queries, 1}), dy = value(QUERN_VALUE_INPUT, queries);
+               y = value(QUERN_VALUE_INPUT, queries), lse = g.value(QUERN_VALUE_INPUT, {1, queries, 1}),
+               dy = value(QUERN_VALUE_INPUT, queries);
     const auto dq = value(QUERN_VALUE_OUTPUT, queries), dk = value(QUERN_VALUE_OUTPUT, 1), dv = value(QUERN_VALUE_OUTPUT, 1);
     g.node(QUERN_OP_ATTENTION_BACKWARD, {q, k, v, y, lse, dy}, {dq, dk, dv}, {real(QUERN_KEY_SCALE, 1), integer(QUERN_KEY_CAUSAL, 0)});
     return refusal(g);

@@ -12,6 +12,8 @@
 #include "../graph.hpp"
 #include "../kernel.hpp"
 
+#include "quern/sdk/fusion/uses.hpp"
+
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -19,20 +21,16 @@
 
 namespace quern::cpu {
 
-/// The nodes that touch a value's root, and whether anything else can see it.
-struct Touches {
-  std::uint32_t first = QUERN_NONE, last = 0;
-  bool visible = false;  // bound by the host, read by a symbol, or not internal
-};
-/// One a value; of roots only.
-std::vector<Touches> find_touches(const Graph& graph);
+using Uses = sdk::fusion::Uses<Graph>;
+/// Is a root that the host does not see touched by nodes of [first, first + count) alone?
+bool touched_within(const Uses& uses, std::uint32_t root, std::uint32_t first, std::uint32_t count) noexcept;
 
 /// A graph with the kernels that were chosen for its nodes, as `match` sees it.
 struct Neighbours {
   const Graph& graph;
   std::span<const Kernel* const> kernels;  // one a node
   std::span<const OpCall> calls;           // one a node; dims are at their largest, addresses are null
-  std::span<const Touches> touches;
+  const Uses& uses;
 
   bool is(std::uint32_t node, std::uint32_t op) const noexcept { return node < graph.nodes.size() && graph.nodes[node].op == op; }
   /// The value that a node reads or writes; QUERN_NONE: absent.

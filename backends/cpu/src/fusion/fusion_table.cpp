@@ -38,24 +38,11 @@ std::span<const std::span<const Fusion>> fusion_tables() noexcept {
   return tables;
 }
 
-std::vector<Touches> find_touches(const Graph& graph) {
-  std::vector<Touches> touches(graph.values.size());
-  const auto touch = [&](std::uint32_t id, std::uint32_t node) {
-    if (id == QUERN_NONE) return;
-    Touches& of = touches[graph.values[id].root];
-    if (of.first == QUERN_NONE) of.first = node;
-    of.last = node;
-  };
-  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    for (const std::uint32_t id : graph.nodes[n].inputs) touch(id, n);
-    for (const std::uint32_t id : graph.nodes[n].outputs) touch(id, n);
-    touch(graph.nodes[n].predicate, n);
-  }
-  for (const Value& value : graph.values)  // an alias may be bound by the host
-    if (value.kind != QUERN_VALUE_INTERNAL) touches[value.root].visible = true;
-  for (const Symbol& symbol : graph.symbols)
-    if (symbol.extent != QUERN_NONE) touches[graph.values[symbol.extent].root].visible = true;
-  return touches;
+bool touched_within(const Uses& uses, std::uint32_t root, std::uint32_t first, std::uint32_t count) noexcept {
+  if (uses.kept(root)) return false;
+  for (const auto* nodes : {&uses.readers(root), &uses.writers(root)})
+    if (!nodes->empty() && (nodes->front() < first || nodes->back() >= first + count)) return false;
+  return true;
 }
 
 std::uint32_t Neighbours::input(std::uint32_t node, std::size_t i) const noexcept {
@@ -67,8 +54,7 @@ std::uint32_t Neighbours::output(std::uint32_t node, std::size_t i) const noexce
   return i < ids.size() ? ids[i] : QUERN_NONE;
 }
 bool Neighbours::inner(std::uint32_t node, std::uint32_t first, std::uint32_t count) const noexcept {
-  const Touches& of = touches[graph.values[output(node, 0)].root];
-  return !of.visible && of.first >= first && of.last < first + count;
+  return touched_within(uses, uses.root(output(node, 0)), first, count);
 }
 
 Match find_fusion(const Neighbours& nodes, std::uint32_t first) {

@@ -48,9 +48,9 @@ std::uint32_t match_rope_kv_write(const Neighbours& nodes, std::uint32_t first, 
       ended = nullptr;
       break;
     }
-    const Value &x = nodes.graph.values[nodes.input(node, 0)], &rows = nodes.graph.values[nodes.input(first, 0)];
+    const quern_value &x = nodes.graph.source.values[nodes.input(node, 0)], &rows = nodes.graph.source.values[nodes.input(first, 0)];
     ended = "rotations and writes are of different numbers of rows";
-    if (x.symbols[0] != rows.symbols[0] || x.view.dims[0] != rows.view.dims[0]) break;
+    if (x.symbols[0] != rows.symbols[0] || x.dims[0] != rows.dims[0]) break;
     const Reads reads = reads_of(nodes, first, node);
     ended = "a node of them reads a part of what another one writes";
     if (reads.any && (rope || !reads.same)) break;  // a token's row would not be all that it needs

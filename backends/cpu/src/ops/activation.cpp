@@ -2,8 +2,6 @@
 // simd/activations.cpp has the functions and their errors.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

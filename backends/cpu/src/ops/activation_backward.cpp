@@ -2,8 +2,6 @@
 #include "map_rows.hpp"
 #include "slopes.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

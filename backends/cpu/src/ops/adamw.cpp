@@ -3,8 +3,6 @@
 // A step below 1 has no bias correction: nothing is written, and NON_FINITE is raised.
 #include "optimiser_rows.hpp"
 
-#include "../error.hpp"
-
 #include <cmath>
 
 namespace quern::cpu {

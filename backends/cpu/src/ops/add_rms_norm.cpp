@@ -1,8 +1,6 @@
 // sum = a + b, y = rms_norm(sum) of the sum as it was stored: the bits of add and rms_norm run one after another.
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

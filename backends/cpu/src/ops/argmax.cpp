@@ -1,8 +1,6 @@
 // Position of the largest element of each row; ties to the lowest; NaN counts as -inf; a row without another: 0.
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 #include <limits>
 

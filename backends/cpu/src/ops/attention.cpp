@@ -10,8 +10,6 @@
 #include "paged.hpp"
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>

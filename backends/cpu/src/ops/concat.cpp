@@ -1,8 +1,6 @@
 // The inputs one after another along an axis, as bytes: any dtype, block formats too.
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 #include <cstring>
 

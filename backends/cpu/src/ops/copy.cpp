@@ -1,8 +1,6 @@
 // copy: the same bytes under other strides. cast: another dtype, rounded to nearest even; block formats by their rules.
 #include "tables.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 #include <cstring>
 

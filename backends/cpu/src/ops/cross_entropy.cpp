@@ -4,8 +4,6 @@
 // A term whose factor is 0 is left out: it must not turn a logit of -inf into NaN.
 #include "log_sum_exp.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -3,8 +3,6 @@
 // An ignored row is exactly 0. So is one whose label is out of range, which raises INDEX_RANGE.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -1,7 +1,6 @@
 // What attention_dense and its gradient share: the checks of their tensors and which keys a query sees.
 #pragma once
 
-#include "../error.hpp"
 #include "../kernel.hpp"
 
 #include <algorithm>

@@ -1,8 +1,6 @@
 // Every element of y is `value`. An i32 takes it exactly or not at all.
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>

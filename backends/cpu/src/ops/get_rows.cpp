@@ -1,8 +1,6 @@
 // y[i] = table[index[i]], decoded. An index out of range writes a row of zeros and raises INDEX_RANGE.
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

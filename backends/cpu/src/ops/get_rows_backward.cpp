@@ -5,8 +5,6 @@
 #include "map_rows.hpp"
 #include "row_groups.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -2,7 +2,6 @@
 // canonical blocks.
 #include "vectorised.hpp"
 
-#include "../error.hpp"
 #include "../packed/packed.hpp"
 
 namespace quern::cpu {

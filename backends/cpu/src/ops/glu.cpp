@@ -2,8 +2,6 @@
 #include "glu_row.hpp"
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 
 namespace quern::cpu {

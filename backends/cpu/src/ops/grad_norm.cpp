@@ -5,8 +5,6 @@
 #include "map_rows.hpp"
 #include "optimiser_rows.hpp"
 
-#include "../error.hpp"
-
 #include <cmath>
 #include <cstring>
 

@@ -6,8 +6,6 @@
 #include "paged.hpp"
 #include "tables.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -6,7 +6,6 @@
 #include "paged.hpp"
 #include "vectorised.hpp"
 
-#include "../error.hpp"
 #include "../formats.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // Checks that the ops over rows of logits share.
 #pragma once
 
-#include "../error.hpp"
 #include "../kernel.hpp"
 
 namespace quern::cpu {

@@ -1,7 +1,6 @@
 // The pool of adapters: the checks that lora_matmul and its gradient share, and where the adapter of a slot lies.
 #pragma once
 
-#include "../error.hpp"
 #include "../kernel.hpp"
 
 #include <bit>

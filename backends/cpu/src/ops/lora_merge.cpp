@@ -1,8 +1,6 @@
 // y = w + alpha * b a for an adapter of rank r. Sums run in f64 in the order of r; a part of a row of a is read once for 8 rows of w.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

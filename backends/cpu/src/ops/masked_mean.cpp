@@ -3,8 +3,6 @@
 // One pass in f64 in the order of x: a number a token is too little work to spread over threads.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -1,8 +1,6 @@
 // dx = dy / count where mask is not 0, else 0: a mask of zeros, whose count is 0, divides nothing.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -10,8 +10,6 @@
 #include "product_parts.hpp"
 #include "row_groups.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -1,7 +1,6 @@
 // What every kernel of matmul_id asks of the shapes of a call.
 #pragma once
 
-#include "../error.hpp"
 #include "../kernel.hpp"
 
 #include <limits>

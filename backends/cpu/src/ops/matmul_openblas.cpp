@@ -4,7 +4,6 @@
 // the sizes, so results are repeatable but a row's bits depend on its batch: `deterministic` and invariant nodes do without it.
 #include "matmul_openblas.hpp"
 
-#include "../error.hpp"
 #include "../openblas.hpp"
 #include "matmul_shape.hpp"
 

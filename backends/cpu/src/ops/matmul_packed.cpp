@@ -3,8 +3,6 @@
 #include "packed_kernels.hpp"
 #include "packed_region.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

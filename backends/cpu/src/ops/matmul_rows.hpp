@@ -4,8 +4,6 @@
 
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 
 namespace quern::cpu {

@@ -1,8 +1,6 @@
 // y[t] = sum over u of weight[t][u] * x[t][u], in the order of u.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

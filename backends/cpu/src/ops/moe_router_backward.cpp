@@ -5,8 +5,6 @@
 #include "moe_scores.hpp"
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

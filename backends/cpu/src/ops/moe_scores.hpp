@@ -1,7 +1,6 @@
 // The scores of experts, and the checks that moe_router and its gradient share.
 #pragma once
 
-#include "../error.hpp"
 #include "../kernel.hpp"
 #include "../simd/vectors.hpp"
 

@@ -3,8 +3,6 @@
 // The mean is kept in f64 and taken off before anything is squared, so a row far from 0 keeps its digits.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 #include <cmath>
 
 namespace quern::cpu {

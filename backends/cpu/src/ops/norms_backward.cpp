@@ -5,8 +5,6 @@
 // up in f64, so threads do not change the result. Outputs may be inputs: nothing is written before everything that reads it has run.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 #include <cmath>
 
 namespace quern::cpu {

@@ -1,8 +1,6 @@
 // x with `before` and `after` elements of `value` around it along an axis.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -1,7 +1,6 @@
 // Where a position of a sequence lies in a paged cache [pages, kv_heads, page, d].
 #pragma once
 
-#include "../error.hpp"
 #include "../kernel.hpp"
 
 namespace quern::cpu {

@@ -2,7 +2,6 @@
 // may give 1. dropout: x / (1 - p) where that number, as it is stored, is at least p in f32, else 0.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
 #include "../philox.hpp"
 
 namespace quern::cpu {

@@ -4,8 +4,6 @@
 #include "element_parts.hpp"
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 #include <atomic>
 #include <cmath>
 #include <cstring>

@@ -1,8 +1,6 @@
 // max, sum_rows and logsumexp along the last dimension. NaN wins; a row without elements gives -inf, 0 and -inf.
 #include "log_sum_exp.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

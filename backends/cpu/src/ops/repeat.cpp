@@ -1,8 +1,6 @@
 // repeat: x again and again until it fills y. sum_to, its transpose: y is x summed over its repeats, in f64 and in their order.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -4,8 +4,6 @@
 // not packed f32 are converted in the thread's part of scratch.
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -5,8 +5,6 @@
 #include "rope_row.hpp"
 #include "tables.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 
 namespace quern::cpu {

@@ -11,8 +11,6 @@
 // Sources: Peng et al. 2023 (arXiv:2309.00071) for yarn; the Llama 3.1 model card for llama3.
 #include "tables.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>

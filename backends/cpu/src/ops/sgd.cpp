@@ -1,8 +1,6 @@
 // w -= lr * (d + weight_decay * w), d the gradient or, where there is a momentum, momentum = factor * momentum + gradient.
 #include "optimiser_rows.hpp"
 
-#include "../error.hpp"
-
 namespace quern::cpu {
 namespace {
 

@@ -5,8 +5,6 @@
 #include "alibi.hpp"
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>

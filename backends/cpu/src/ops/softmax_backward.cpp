@@ -1,8 +1,6 @@
 // dx = scale * y * (dy - sum(y * dy)) for each row. Where y is 0 (hidden, or too small for f32) dx is 0.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 #include <cmath>
 
 namespace quern::cpu {

@@ -2,8 +2,6 @@
 // and comes out as it was.
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <numeric>

@@ -1,9 +1,7 @@
 // ring[sequence_number % r] = token, then sequence_number is counted up, as a u32 that wraps. The count is stored behind the tokens,
 // so that a host that polls it finds them. With a predicate a row, dead rows keep what the ring has and a call without a live row
-// publishes nothing. That sequence_number is state is checked by the plan (plan_check.cpp).
+// publishes nothing. That sequence_number is state is checked by the SDK (sdk/overlap.hpp).
 #include "tables.hpp"
-
-#include "../error.hpp"
 
 #include <atomic>
 

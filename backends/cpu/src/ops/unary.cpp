@@ -1,8 +1,6 @@
 // neg, sqr, sqrt, abs and clamp: y in f32 with one rounding at the store. NaN stays NaN, neg keeps the sign of zero.
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
 #include <cmath>
 
 namespace quern::cpu {

@@ -4,8 +4,6 @@
 // goes through all of x in order: duplicates need no lock, and the result does not depend on the threads.
 #include "vectorised.hpp"
 
-#include "../error.hpp"
-
 #include <algorithm>
 
 namespace quern::cpu {

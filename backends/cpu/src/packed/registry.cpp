@@ -1,6 +1,8 @@
 // See registry.hpp.
 #include "registry.hpp"
 
+#include "../view.hpp"
+
 #include "quern/quern_graph.h"
 
 #include <algorithm>
@@ -48,6 +50,11 @@ const PackedLayout& multiplying_layout(const PackedLayout& panels, Isa isa) noex
       if (layout.format == panels.format && layout.activations == panels.activations) return layout;
   return panels;
 }
+
+std::uint64_t PackedKey::source_bytes() const noexcept {
+  return static_cast<std::uint64_t>(matrices() * rows * (k / unit_elements(layout->format) * unit_bytes(layout->format)));
+}
+std::uint64_t PackedKey::bytes() const noexcept { return static_cast<std::uint64_t>(packed_bytes(*this)); }
 
 PackedKey parse_packed_key(std::string_view key) {
   const std::size_t slash = key.rfind('/');

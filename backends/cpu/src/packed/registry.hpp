@@ -30,7 +30,10 @@ struct PackedKey {
   std::int64_t experts = 0;      // 0: a matrix
   std::int64_t rows = 0, k = 0;  // of the matrix, or of each expert
 
+  explicit operator bool() const noexcept { return layout != nullptr; }
   std::int64_t matrices() const noexcept { return experts == 0 ? 1 : experts; }
+  std::uint64_t source_bytes() const noexcept;
+  std::uint64_t bytes() const noexcept;
 };
 /// layout null: no layout of this processor, or not a key.
 PackedKey parse_packed_key(std::string_view key);

@@ -9,9 +9,12 @@
 namespace quern {
 namespace sdk {
 
+/// What the spans of a plugin are in: buffers of the device, or the host's own memory.
+enum class SpansIn { buffers, host_memory };
+
 /// Where the slots and the scratch of an instance lie.
 struct BoundPlaces {
-  std::vector<std::uint64_t> of;  ///< device address of each bound value, 0 of internal ones
+  std::vector<std::uint64_t> of;  ///< address of each bound value, 0 of internal ones
   std::uint64_t scratch = 0;
 };
 
@@ -30,9 +33,9 @@ class InstanceBounds {
     return v.tensor.packed_layout ? v.bytes : graph_.source.bytes(value, bounds_);
   }
 
-  /// Checks all bindings. `address_of(span, bytes)` gives the device address of a span that must hold so many bytes, or throws.
+  /// Checks all bindings. `address_of(span, bytes)` gives the address of a span that must hold so many bytes, or throws.
   /// A value of its own starts at a multiple of `alignment`, a view that is bound by itself at one of `view_alignment`.
-  template <class AddressOf>
+  template <SpansIn memory = SpansIn::buffers, class AddressOf>
   BoundPlaces check_bindings(const quern_array& bindings, const quern_span& scratch, std::uint64_t scratch_bytes, std::uint64_t alignment,
                              std::uint64_t view_alignment, const AddressOf& address_of) const {
     BoundPlaces places;
@@ -46,7 +49,7 @@ class InstanceBounds {
       const List<quern_span> spans(binding.spans, "spans");
       if (spans.size() != 1) refuse(concat("value ", v, " has ", spans.size(), " spans; this plugin takes one"), v);
       places.of[v] =
-          place(spans[0], needed(v), graph_.values[v].root == v ? alignment : view_alignment, concat("value ", v), v, address_of);
+          place<memory>(spans[0], needed(v), graph_.values[v].root == v ? alignment : view_alignment, concat("value ", v), v, address_of);
       bound[v] = true;
     }
     for (std::uint32_t v = 0; v < graph_.values.size(); ++v) {
@@ -55,7 +58,7 @@ class InstanceBounds {
       if (value.root == v || !bound[value.root]) refuse(concat("value ", v, " '", value.tensor.name, "' is not bound"), v);
       places.of[v] = places.of[value.root] + value.offset;  // an alias that stays unbound lies in the other's memory
     }
-    places.scratch = place(scratch, scratch_bytes, alignment, "scratch", QUERN_NONE, address_of);
+    places.scratch = place<memory>(scratch, scratch_bytes, alignment, "scratch", QUERN_NONE, address_of);
     return places;
   }
 
@@ -102,12 +105,14 @@ class InstanceBounds {
     throw failure;
   }
 
-  template <class AddressOf>
+  template <SpansIn memory, class AddressOf>
   static std::uint64_t place(const quern_span& span, std::uint64_t bytes, std::uint64_t alignment, const std::string& what,
                              std::uint32_t slot, const AddressOf& address_of) {
-    if (span.host != nullptr) refuse(what + " is bound to host memory; this device takes buffers", slot);
-    if (span.buffer == nullptr) {
-      if (bytes > 0) refuse(concat(what, " is bound to no buffer; it needs ", bytes, " bytes"), slot);
+    constexpr bool in_buffers = memory == SpansIn::buffers;
+    if (in_buffers && span.host != nullptr) refuse(what + " is bound to host memory; this device takes buffers", slot);
+    if (!in_buffers && span.buffer != nullptr) refuse(what + " is bound to a buffer; this device takes host memory", slot);
+    if (in_buffers ? span.buffer == nullptr : span.host == nullptr) {
+      if (bytes > 0) refuse(concat(what, " is bound to no ", in_buffers ? "buffer" : "host memory", "; it needs ", bytes, " bytes"), slot);
       return 0;
     }
     if (span.bytes < bytes) refuse(concat(what, " needs ", bytes, " bytes, its span has ", span.bytes), slot);

@@ -93,6 +93,7 @@ struct PlaneLayout {
   quern_dtype dtype = QUERN_DTYPE_NONE;  ///< NONE: no such layout
   std::int64_t rows = 0, k = 0;
 
+  explicit operator bool() const noexcept { return dtype != QUERN_DTYPE_NONE; }
   std::uint64_t blocks() const { return static_cast<std::uint64_t>(rows) * (static_cast<std::uint64_t>(k) / block_fields(dtype).elements); }
   std::uint64_t source_bytes() const { return blocks() * block_fields(dtype).block_bytes; }
   /// Where a plane begins; plane BlockFields::count is the end.

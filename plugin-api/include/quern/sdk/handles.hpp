@@ -9,13 +9,17 @@
 //     prove(index)                                 runs a small kernel and compares; throws what is wrong
 //     explain(const Failure&, quern_reason&, ...)  what is missing, and the remedy (or of BackendDefaults: nothing)
 //     open(index) -> std::unique_ptr<Device>
-//   Device: order() a mutex that runs and copies hold; offers(); heap_count(), heap(i), limit(i, bytes);
-//     allocate(bytes, usage) -> Memory with address(); write, read, move, fill of (Memory&, offset, ...)
+//   Device: order() a mutex that runs and copies hold (NoOrder: runs may overlap); offers(). Where the Backend has a type Memory, the device
+//     has memory of its own: heap_count(), heap(i), limit(i, bytes);
+//     allocate(bytes, usage) -> Memory with address(); write, read, move, fill of (Memory&, offset, ...).
+//     Without that type values lie in host memory: the table has no functions of heaps, buffers and copies; use
+//     QUERN_PLUGIN_HANDLES_ON_HOST and give QUERN_CAP_HOST_MEMORY in device_info()
 //   It may have, and its table has those functions then:
 //     trim(level)                                  gives idle memory back
-//     packing() -> const PlanePacking*             weights that it packs (weights.hpp), null: none, and
-//       pack(layout, Memory& from, offset, Memory& to, offset)
+//     packing() -> const WeightPacking*            weights that it packs (weights.hpp; of a class with parse), null: none, and
+//       pack(layout, Memory& from, offset, Memory& to, offset), on host memory pack(layout, const void* from, void* to)
 //     retire(Memory&)                              before memory is given back: waits for what uses it; throws, and it stays
+//     span_alignment                               of values and scratch; else sdk::span_alignment
 //     view_alignment                               of views that are bound by themselves; else 1
 //   Plan(Device&, const quern_graph*, const quern_compile_options&, refused): graph, infos, numerics_key, determinism, launches;
 //     it may have told (told_schedules.hpp): plan_info then has its schedules
@@ -48,6 +52,12 @@ inline std::string host_option(const quern_host& host, const char* key) {
   value.resize(static_cast<std::size_t>(size));
   return value;
 }
+
+/// For Device::order() of a device whose runs may overlap.
+struct NoOrder {
+  void lock() noexcept {}
+  void unlock() noexcept {}
+};
 
 struct BackendDefaults {
   const char* no_device() const noexcept { return "there is no device"; }
@@ -97,22 +107,26 @@ struct InstanceOf {
 }  // namespace sdk
 }  // namespace quern
 
-/// Defines the five handles for a Backend.
-#define QUERN_PLUGIN_HANDLES(...) \
+/// Defines the handles for a Backend on host memory, which has no buffers.
+#define QUERN_PLUGIN_HANDLES_ON_HOST(...) \
   struct quern_plugin : quern::sdk::PluginOf<__VA_ARGS__> { \
     using PluginOf::PluginOf; \
   }; \
   struct quern_device : quern::sdk::DeviceOf<__VA_ARGS__> { \
     using DeviceOf::DeviceOf; \
   }; \
-  struct quern_buffer : quern::sdk::BufferOf<__VA_ARGS__> { \
-    using BufferOf::BufferOf; \
-  }; \
   struct quern_plan : quern::sdk::PlanOf<__VA_ARGS__> { \
     using PlanOf::PlanOf; \
   }; \
   struct quern_instance : quern::sdk::InstanceOf<__VA_ARGS__> { \
     using InstanceOf::InstanceOf; \
+  }
+
+/// Defines the five handles for a Backend with memory of its own.
+#define QUERN_PLUGIN_HANDLES(...) \
+  QUERN_PLUGIN_HANDLES_ON_HOST(__VA_ARGS__); \
+  struct quern_buffer : quern::sdk::BufferOf<__VA_ARGS__> { \
+    using BufferOf::BufferOf; \
   }
 
 #endif

@@ -58,6 +58,13 @@ constexpr const KeyRow* find_key(std::string_view name) noexcept {
   return nullptr;
 }
 
+constexpr const KeyRow* find_key(std::uint32_t id) noexcept {
+  for (const KeyRow& row : key_rows) {
+    if (row.id == id) return &row;
+  }
+  return nullptr;
+}
+
 /// A default of ops.def: [-]digits[.digits][e[-]digits] or [-]inf. Exact to the last bit for up to 15 digits and
 /// exponents up to 22, which a test proves of every default.
 constexpr double parse_default(std::string_view text) noexcept {
@@ -140,6 +147,27 @@ class Attributes {
   std::int64_t integer(std::uint32_t key) const { return find(key, QUERN_ATTR_I64).i; }
   double real(std::uint32_t key) const { return find(key, QUERN_ATTR_F64).f; }
 
+  /// Both forms of an attribute, whatever its type: for kernels, which cannot throw. Zeros for a key that the op does not have.
+  struct Number {
+    std::int64_t i = 0;
+    double f = 0;
+  };
+  Number number(std::uint32_t key) const noexcept {
+    for (std::uint32_t n = 0; n < count_; ++n) {
+      const Slot& slot = slots_[n];
+      if (slot.key->id != key) continue;
+      if (slot.key->type == QUERN_ATTR_I64) return {slot.i, static_cast<double>(slot.i)};
+      return {slot.f > -0x1p62 && slot.f < 0x1p62 ? static_cast<std::int64_t>(slot.f) : 0, slot.f};
+    }
+    return {};
+  }
+  /// An attribute that was sent and is a NaN; null: none is.
+  const KeyRow* not_a_number() const noexcept {
+    for (std::uint32_t n = 0; n < count_; ++n)
+      if (slots_[n].sent && slots_[n].key->type == QUERN_ATTR_F64 && !(slots_[n].f == slots_[n].f)) return slots_[n].key;
+    return nullptr;
+  }
+
  private:
   struct Slot {
     const KeyRow* key;
@@ -175,7 +203,9 @@ class Attributes {
       slot.f = sent.f;
       return;
     }
-    problem_ = concat(op, " has no attribute with key ", sent.key, " in op set ", QUERN_OPSET_VERSION);
+    const KeyRow* row = find_key(sent.key);
+    problem_ = concat(op, " has no attribute with key ", sent.key, row == nullptr ? "" : concat(" (", row->name, ")"), " in op set ",
+                      QUERN_OPSET_VERSION);
   }
 
   const Slot& find(std::uint32_t key, std::uint32_t type) const {

@@ -13,12 +13,27 @@
 namespace quern {
 namespace sdk {
 
+class ResolvedGraph;
+struct ResolvedNode;
+
+/// How a plugin answers for a node whose form is right.
+struct Choice {
+  const char* kernel = "";                ///< that runs it
+  std::string refusal;                    ///< why none does; empty: `kernel` does
+  quern_status code = QUERN_UNSUPPORTED;  ///< of the refusal
+  std::string reason;                     ///< why not a faster one; empty: it is the first choice
+  const void* row = nullptr;              ///< the plugin's own
+};
+
 /// What a plugin adds to the checks of resolved graphs.
 class Offers {
  public:
   virtual ~Offers() = default;
   virtual const OpOffer* find(std::uint32_t op) const = 0;
-  /// Bytes of a constant matrix packed under a layout key of this plugin, or 0 where the key is none of its for this matrix.
+  /// Which kernel runs a node. As it is here: the one of the op's row, where refuse() has no reason. A plugin with several kernels an op
+  /// has its own choice; then its rows need no `kernel` and no `refuse`.
+  virtual Choice choose(const ResolvedGraph& graph, const ResolvedNode& node, const Node& source) const;
+  /// Bytes of a constant matrix, or of the matrices of experts, packed under a layout key. 0: the key is none of this plugin's for it.
   virtual std::uint64_t layout_bytes(std::string_view, const quern_value&) const { return 0; }
   /// Why a call cannot run on this device (empty: it can); the offer's own answer unless a device has more to ask.
   virtual std::string refuse(const OpOffer& offer, const Call& call) const { return offer.refuse(call); }
@@ -29,6 +44,7 @@ struct ResolvedValue {
   std::uint32_t root = 0;    ///< the value whose memory this is
   std::uint64_t offset = 0;  ///< bytes from the start of the root
   std::uint64_t bytes = 0;   ///< at the largest dims
+  std::string layout;        ///< the key of a layout of this plugin that it lies in; empty: in rows
   std::string refusal;       ///< why nodes that touch it cannot run here
 };
 
@@ -39,7 +55,9 @@ struct ResolvedNode : Numerics {
   std::uint32_t predicate = QUERN_NONE;
   bool row_predicate = false;
   const OpOffer* offer = nullptr;
-  std::string refusal;
+  bool malformed = false;  ///< refused before the plugin was asked
+  Choice choice;           ///< without its refusal, which moves to:
+  std::string refusal;     ///< of the form, or of the choice
   std::string name;
 };
 
@@ -97,7 +115,7 @@ class ResolvedGraph {
       if (!nodes[n].refusal.empty()) refused.push_back(n);
     if (refused.empty()) return;
     const ResolvedNode& node = nodes[refused.front()];
-    Failure failure(QUERN_UNSUPPORTED, concat("node ", refused.front(), node.name.empty() ? "" : " ", node.name, ": ", node.refusal));
+    Failure failure(node.choice.code, concat("node ", refused.front(), node.name.empty() ? "" : " ", node.name, ": ", node.refusal));
     failure.node = refused.front();
     throw failure;
   }
@@ -144,10 +162,11 @@ class ResolvedGraph {
     value.bytes = source.bytes(id, source.widest());
     if ((v.uses & QUERN_VALUE_USES_LAYOUT) != 0) {
       const std::string_view key = view(given.layout);
-      const bool plain = v.kind == QUERN_VALUE_CONSTANT && v.rank == 2 && t.ranged == 0 && !strided &&
+      const bool plain = v.kind == QUERN_VALUE_CONSTANT && v.rank >= 2 && t.ranged == 0 && !strided &&
                          (v.uses & QUERN_VALUE_USES_ALIAS) == 0;
       value.bytes = plain ? offers.layout_bytes(key, v) : 0;
       t.packed_layout = value.bytes != 0;
+      if (t.packed_layout) value.layout = std::string(key);
       if (!t.packed_layout)
         value.refusal = concat("'", t.name, "' is packed as '", std::string(key), "', which is no layout of this plugin for it");
     }
@@ -166,6 +185,9 @@ class ResolvedGraph {
       refuse(concat("value ", id, " covers bytes ", value.offset, " to ", value.offset + value.bytes, " of value ", value.root,
                     ", which has ", root.bytes),
              26);
+    if (v.kind != QUERN_VALUE_INTERNAL && v.kind != source.values[value.root].kind)
+      refuse(concat("value ", id, " is of kind ", v.kind, " but a view of value ", value.root, " of kind ", source.values[value.root].kind),
+             26);
     if (!root.refusal.empty()) value.refusal = root.refusal;
     if (root.tensor.packed_layout) value.refusal = concat("'", value.tensor.name, "' is a view of a packed weight");
   }
@@ -182,11 +204,16 @@ class ResolvedGraph {
     node.invariant = (uses & QUERN_NODE_USES_DETERMINISM) != 0 && from.fields.determinism == QUERN_DETERMINISM_INVARIANT;
     if ((uses & QUERN_NODE_USES_PREDICATE) != 0) node.predicate = from.fields.predicate;
     node.offer = offers.find(node.op);
-    node.refusal = judge(from, node, offers);
+    node.refusal = judge(from, node);
+    node.malformed = !node.refusal.empty();
+    if (!node.malformed) {
+      node.choice = offers.choose(*this, node, from);
+      node.refusal = std::move(node.choice.refusal);
+    }
     nodes.push_back(std::move(node));
   }
 
-  std::string judge(const Node& node, ResolvedNode& made, const Offers& offers) const {
+  std::string judge(const Node& node, ResolvedNode& made) const {
     if (std::string text = refuse_unknown(source, node); !text.empty()) return text;
     const std::uint64_t uses = node.fields.uses;
     if ((uses & QUERN_NODE_USES_COMMUNICATOR) != 0) return refusal::collectives();
@@ -202,9 +229,7 @@ class ResolvedGraph {
         if (v != QUERN_NONE && !values[v].refusal.empty()) return values[v].refusal;
     if (!made.attributes->problem().empty()) return made.attributes->problem();
     if (std::string text = judge_predicate(made); !text.empty()) return text;
-    if (std::string text = judge_overlap(source, values, made.op, made.inputs, made.outputs); !text.empty()) return text;
-    std::vector<Tensor> storage;
-    return offers.refuse(*made.offer, describe(made, storage));
+    return judge_overlap(source, values, made.op, made.inputs, made.outputs);
   }
 
   std::string judge_predicate(ResolvedNode& node) const {
@@ -247,6 +272,14 @@ class ResolvedGraph {
         refuse(concat("value ", id, " is an output but no node writes it"), 26);
   }
 };
+
+inline Choice Offers::choose(const ResolvedGraph& graph, const ResolvedNode& node, const Node&) const {
+  std::vector<Tensor> storage;
+  Choice choice;
+  choice.kernel = node.offer->kernel;
+  choice.refusal = refuse(*node.offer, graph.describe(node, storage));
+  return choice;
+}
 
 }  // namespace sdk
 }  // namespace quern

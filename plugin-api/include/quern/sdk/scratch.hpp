@@ -11,7 +11,7 @@
 namespace quern {
 namespace sdk {
 
-/// Free ranges of memory that grows at its end; the smallest that fits is taken.
+/// Free ranges of memory that grows at its end; the smallest that fits is taken, else the last one grows.
 class FreeRanges {
  public:
   std::uint64_t take(std::uint64_t bytes) {
@@ -19,8 +19,16 @@ class FreeRanges {
     for (auto it = ranges_.begin(); it != ranges_.end(); ++it)
       if (it->second >= bytes && (best == ranges_.end() || it->second < best->second)) best = it;
     if (best == ranges_.end()) {
-      end_ += bytes;
-      return end_ - bytes;
+      std::uint64_t from = end_;
+      if (!ranges_.empty()) {
+        const auto tail = std::prev(ranges_.end());
+        if (tail->first + tail->second == end_) {
+          from = tail->first;
+          ranges_.erase(tail);
+        }
+      }
+      end_ = from + bytes;
+      return from;
     }
     const std::uint64_t at = best->first, size = best->second;
     ranges_.erase(best);
@@ -67,9 +75,11 @@ struct ScratchLayout {
   std::uint64_t scratch_offset = 0, bytes = 0;
 };
 
-/// `extras`: bytes of each extra slot. Every place is a multiple of `alignment`.
-inline ScratchLayout lay_out_scratch(const ResolvedGraph& graph, const std::vector<StepMemory>& steps,
-                                     const std::vector<std::uint64_t>& extras = {}, std::uint64_t alignment = 256) {
+/// `extras`: bytes of each extra slot. Every place is a multiple of `alignment`. `bytes_of` gives the bytes of a value: of an instance's
+/// bounds, where an instance has a layout of its own.
+template <class BytesOf>
+ScratchLayout lay_out_scratch(const ResolvedGraph& graph, const std::vector<StepMemory>& steps, const std::vector<std::uint64_t>& extras,
+                              std::uint64_t alignment, const BytesOf& bytes_of) {
   struct Life {
     std::size_t first = SIZE_MAX, last = 0;
     void touch(std::size_t step) {
@@ -100,7 +110,7 @@ inline ScratchLayout lay_out_scratch(const ResolvedGraph& graph, const std::vect
     ends[life.last].push_back({&offset, bytes});
   };
   for (std::uint32_t v = 0; v < values.size(); ++v)
-    if (graph.internal(v)) live(values[v], layout.value_offset[v], round_up(std::max<std::uint64_t>(1, graph.values[v].bytes)));
+    if (graph.internal(v)) live(values[v], layout.value_offset[v], round_up(std::max<std::uint64_t>(1, bytes_of(v))));
   for (std::size_t e = 0; e < slots.size(); ++e) live(slots[e], layout.extra_offset[e], round_up(extras[e]));
   FreeRanges free;
   for (std::size_t s = 0; s < steps.size(); ++s) {
@@ -110,6 +120,11 @@ inline ScratchLayout lay_out_scratch(const ResolvedGraph& graph, const std::vect
   layout.scratch_offset = free.end();
   layout.bytes = layout.scratch_offset + round_up(scratch);
   return layout;
+}
+/// The same at the largest dims.
+inline ScratchLayout lay_out_scratch(const ResolvedGraph& graph, const std::vector<StepMemory>& steps,
+                                     const std::vector<std::uint64_t>& extras = {}, std::uint64_t alignment = 256) {
+  return lay_out_scratch(graph, steps, extras, alignment, [&graph](std::uint32_t v) { return graph.values[v].bytes; });
 }
 
 }  // namespace sdk

@@ -1,4 +1,4 @@
-// The C functions of a plugin whose devices have memory of their own and run synchronously: they check, then hand on.
+// The C functions of a plugin whose devices run synchronously, on memory of their own or on the host's: they check, then hand on.
 //
 // Include it behind the definitions of the handles (handles.hpp), in one file:
 //   QUERN_PLUGIN_ENTRY(quern::sdk::Synchronous<Backend>::table("vulkan", version, build))
@@ -48,6 +48,20 @@ struct HasTold : std::false_type {};
 template <class Plan>
 struct HasTold<Plan, std::void_t<decltype(std::declval<const Plan&>().told.list())>> : std::true_type {};
 
+template <class Backend, class = void>
+struct HasBuffers : std::false_type {};
+template <class Backend>
+struct HasBuffers<Backend, std::void_t<typename Backend::Memory>> : std::true_type {};
+
+template <class Device, class = void>
+struct SpanAlignment {
+  static constexpr std::uint64_t value = span_alignment;
+};
+template <class Device>
+struct SpanAlignment<Device, std::void_t<decltype(Device::span_alignment)>> {
+  static constexpr std::uint64_t value = Device::span_alignment;
+};
+
 template <class Device, class = void>
 struct ViewAlignment {
   static constexpr std::uint64_t value = 1;
@@ -67,6 +81,8 @@ class Synchronous {
   using quern_buffer = typename HandlesOf<Backend>::Buffer;
   using quern_plan = typename HandlesOf<Backend>::Plan;
   using quern_instance = typename HandlesOf<Backend>::Instance;
+  static constexpr bool has_buffers = detail::HasBuffers<Backend>::value;
+  static constexpr std::uint64_t alignment = detail::SpanAlignment<Device>::value;
 
  public:
   static quern_plugin_api table(const char* id, const char* version, const char* build) noexcept {
@@ -84,14 +100,16 @@ class Synchronous {
     api.device_info = device_info;
     api.device_open = device_open;
     api.device_close = device_close;
-    api.heap_info = heap_info;
-    api.memory_limit = memory_limit;
-    api.buffer_create = buffer_create;
-    api.buffer_destroy = buffer_destroy;
-    api.upload = upload;
-    api.download = download;
-    api.copy = copy;
-    api.fill = fill;
+    if constexpr (has_buffers) {
+      api.heap_info = heap_info;
+      api.memory_limit = memory_limit;
+      api.buffer_create = buffer_create;
+      api.buffer_destroy = buffer_destroy;
+      api.upload = upload;
+      api.download = download;
+      api.copy = copy;
+      api.fill = fill;
+    }
     api.support = support;
     api.compile = compile;
     api.plan_info = plan_info;
@@ -161,7 +179,7 @@ class Synchronous {
     return buffer;
   }
   static quern_instance& instance_of(quern_instance* instance, quern_device& device) {
-    quern_instance& i = alive(instance);
+    quern_instance& i = object(instance, "instance");  // as alive as its device
     if (&i.owner.owner != &device) throw Failure(QUERN_INVALID_ARGUMENT, "the instance belongs to another device");
     return i;
   }
@@ -222,7 +240,7 @@ class Synchronous {
       check(out);
       quern_device_info info = p.backend.device_info(index, p.texts);
       info.caps |= QUERN_CAP_SYNCHRONOUS;
-      info.memory_alignment = span_alignment;
+      info.memory_alignment = alignment;
       write(out, info);
     });
   }
@@ -284,7 +302,7 @@ class Synchronous {
   static quern_status buffer_destroy(quern_buffer* buffer, quern_error* error) {
     return guarded(error, [&] {
       DeviceOf<Backend>& d = alive(buffer).owner;
-      const std::lock_guard<std::mutex> lock(d.device->order());
+      const std::lock_guard lock(d.device->order());
       if constexpr (detail::HasRetire<Device, typename Backend::Memory>::value) d.device->retire(buffer->memory);
       d.children.fetch_sub(1);
       delete buffer;
@@ -294,7 +312,7 @@ class Synchronous {
   static quern_status trim(quern_device* device, std::uint32_t level, quern_error* error) {
     return guarded(error, [&] {
       quern_device& d = alive(device);
-      const std::lock_guard<std::mutex> lock(d.device->order());
+      const std::lock_guard lock(d.device->order());
       d.device->trim(level);
     });
   }
@@ -307,7 +325,7 @@ class Synchronous {
       quern_buffer& target = buffer_of(d, object(to, "span"), bytes);
       if (bytes == 0) return;
       object(static_cast<const std::byte*>(from), "source");
-      const std::lock_guard<std::mutex> lock(d.device->order());
+      const std::lock_guard lock(d.device->order());
       d.device->write(target.memory, to->offset, from, bytes);
     });
   }
@@ -320,7 +338,7 @@ class Synchronous {
       quern_buffer& source = buffer_of(d, object(from, "span"), bytes);
       if (bytes == 0) return;
       object(static_cast<std::byte*>(to), "target");
-      const std::lock_guard<std::mutex> lock(d.device->order());
+      const std::lock_guard lock(d.device->order());
       d.device->read(to, source.memory, from->offset, bytes);
     });
   }
@@ -334,7 +352,7 @@ class Synchronous {
       if (bytes == 0) return;
       if (&target == &source && to->offset < from->offset + bytes && from->offset < to->offset + bytes)
         throw Failure(QUERN_INVALID_ARGUMENT, "a copy within a buffer overlaps itself", 31);
-      const std::lock_guard<std::mutex> lock(d.device->order());
+      const std::lock_guard lock(d.device->order());
       d.device->move(target.memory, to->offset, source.memory, from->offset, bytes);
     });
   }
@@ -347,7 +365,7 @@ class Synchronous {
       quern_buffer& target = buffer_of(d, object(to, "span"), bytes);
       if (to->offset % 4 != 0 || bytes % 4 != 0) throw Failure(QUERN_INVALID_ARGUMENT, "fill writes whole 4-byte words");
       if (bytes == 0) return;
-      const std::lock_guard<std::mutex> lock(d.device->order());
+      const std::lock_guard lock(d.device->order());
       d.device->fill(target.memory, to->offset, pattern, bytes);
     });
   }
@@ -363,9 +381,9 @@ class Synchronous {
         const ResolvedNode& node = g.nodes[n];
         quern_answer answer = made<quern_answer>();
         answer.verdict = node.refusal.empty() ? QUERN_ANSWER_YES : QUERN_ANSWER_NO;
-        answer.code = node.refusal.empty() ? QUERN_OK : QUERN_UNSUPPORTED;
+        answer.code = node.refusal.empty() ? QUERN_OK : node.choice.code;
         answer.text = d.plugin.texts.keep(node.refusal);
-        if (node.refusal.empty()) answer.kernel = text_of(node.offer->kernel);
+        if (node.refusal.empty()) answer.kernel = text_of(node.choice.kernel);
         list.set(n, answer);
       }
     });
@@ -376,7 +394,7 @@ class Synchronous {
       quern_device& d = alive(device);
       object(items, "place for the items") = {};
       const List<const quern_graph*> list(object(graphs, "list of graphs"), "graphs");
-      const PlanePacking* packing = d.device->packing();
+      const auto* packing = d.device->packing();
       if (packing == nullptr) return;  // its kernels read canonical blocks as fast
       std::vector<std::unique_ptr<ResolvedGraph>> read;
       for (const quern_graph* graph : list) read.push_back(std::make_unique<ResolvedGraph>(graph, d.device->offers()));
@@ -397,25 +415,43 @@ class Synchronous {
       const quern_weight_item i = read(item);
       const List<quern_span> from_list(object(sources, "list of sources"), "sources"),
           to_list(object(destination, "destination"), "destination");
-      const PlaneLayout layout = d.device->packing() == nullptr ? PlaneLayout{} : d.device->packing()->parse(view(i.layout_key));
-      if (layout.dtype == QUERN_DTYPE_NONE)
-        throw Failure(QUERN_UNSUPPORTED, concat("'", view(i.layout_key), "' is no layout of this plugin"));
+      const auto* packing = d.device->packing();
+      using Packing = std::remove_pointer_t<decltype(packing)>;
+      const auto layout = packing == nullptr ? decltype(packing->parse({})){} : packing->parse(view(i.layout_key));
+      const std::string key(view(i.layout_key));
+      if (!layout) throw Failure(QUERN_UNSUPPORTED, concat("'", key, "' is no layout of this plugin"));
       if (from_list.size() != 1 || to_list.size() != 1)
         throw Failure(QUERN_UNSUPPORTED, "a packed weight has one source and one destination span");
       const quern_span from = from_list[0], to = to_list[0];
-      quern_buffer &source = buffer_of(d, from, layout.source_bytes()), &target = buffer_of(d, to, layout.bytes());
-      if ((target.memory.address() + to.offset) % plane_alignment != 0)
-        throw Failure(QUERN_INVALID_ARGUMENT,
-                      concat("the destination of a packed weight does not start at a multiple of ", plane_alignment), 16);
-      const std::lock_guard<std::mutex> lock(d.device->order());
-      d.device->pack(layout, source.memory, from.offset, target.memory, to.offset);
+      const auto require_aligned = [](std::uint64_t address) {
+        if (address % Packing::alignment != 0)
+          throw Failure(QUERN_INVALID_ARGUMENT,
+                        concat("the destination of a packed weight does not start at a multiple of ", Packing::alignment), 16);
+      };
+      if constexpr (has_buffers) {
+        quern_buffer &source = buffer_of(d, from, layout.source_bytes()), &target = buffer_of(d, to, layout.bytes());
+        require_aligned(target.memory.address() + to.offset);
+        const std::lock_guard lock(d.device->order());
+        d.device->pack(layout, source.memory, from.offset, target.memory, to.offset);
+      } else {
+        require_host(from, layout.source_bytes(), "source", key);
+        require_host(to, layout.bytes(), "destination", key);
+        require_aligned(reinterpret_cast<std::uintptr_t>(to.host));
+        d.device->pack(layout, from.host, to.host);
+      }
     });
+  }
+  static void require_host(const quern_span& span, std::uint64_t bytes, const char* what, const std::string& key) {
+    if (span.host == nullptr || span.bytes < bytes)
+      throw Failure(QUERN_INVALID_ARGUMENT,
+                    concat("the ", what, " of '", key, "' has ", span.host == nullptr ? 0 : span.bytes, " host bytes; it needs ", bytes),
+                    16);
   }
 
   static quern_status weights_release(quern_device* device, quern_array* items, quern_error* error) {
     return guarded(error, [&] {
       quern_device& d = alive(device);
-      object(items, "list of items");
+      if (object(items, "list of items").count == 0) return;
       const std::lock_guard<std::mutex> lock(d.weights_lock);
       const auto planned =
           std::find_if(d.weights.begin(), d.weights.end(), [&](const auto& list) { return list->items.data() == items->data; });
@@ -494,7 +530,7 @@ class Synchronous {
         check(info);
         quern_instance_info filled = made<quern_instance_info>();
         filled.scratch_bytes = instance->instance.scratch_bytes();
-        filled.scratch_alignment = span_alignment;
+        filled.scratch_alignment = alignment;
         filled.private_bytes = instance->instance.private_bytes();
         filled.max_in_flight = 1;
         write(info, filled);
@@ -507,7 +543,7 @@ class Synchronous {
   static quern_status instance_destroy(quern_instance* instance, quern_error* error) {
     return guarded(error, [&] {
       PlanOf<Backend>& plan = alive(instance).owner;
-      const std::lock_guard<std::mutex> lock(plan.owner.device->order());
+      const std::lock_guard lock(plan.owner.device->order());
       plan.instances.fetch_sub(1);
       delete instance;
     });
@@ -518,15 +554,18 @@ class Synchronous {
     return guarded(error, [&] {
       quern_device& d = alive(device);
       require_synchronous(queue, sync);
-      const std::lock_guard<std::mutex> lock(d.device->order());
+      const std::lock_guard lock(d.device->order());
       const List<quern_prepare_entry> list(object(entries, "list of entries"), "entries");
       std::vector<BoundPlaces> places;  // all entries or none
       for (const quern_prepare_entry& entry : list) {
         typename Backend::Instance& i = instance_of(entry.instance, d).instance;
-        places.push_back(i.bounds().check_bindings(entry.bindings, entry.scratch, i.scratch_bytes(), span_alignment,
-                                                   detail::ViewAlignment<Device>::value, [&](const quern_span& span, std::uint64_t bytes) {
-                                                     return buffer_of(d, span, bytes).memory.address() + span.offset;
-                                                   }));
+        constexpr SpansIn memory = has_buffers ? SpansIn::buffers : SpansIn::host_memory;
+        places.push_back(i.bounds().template check_bindings<memory>(
+            entry.bindings, entry.scratch, i.scratch_bytes(), alignment, detail::ViewAlignment<Device>::value,
+            [&](const quern_span& span, [[maybe_unused]] std::uint64_t bytes) -> std::uint64_t {
+              if constexpr (has_buffers) return buffer_of(d, span, bytes).memory.address() + span.offset;
+              else return reinterpret_cast<std::uintptr_t>(span.host);
+            }));
       }
       for (std::uint64_t e = 0; e < list.size(); ++e)
         static_cast<quern_instance*>(list[e].instance)->instance.prepare(std::move(places[e]));
@@ -539,7 +578,7 @@ class Synchronous {
       require_synchronous(queue, nullptr);
       const List<quern_run> list(object(runs, "list of runs"), "runs");
       for (const quern_run& run : list) instance_of(run.instance, d).instance.begin();
-      const std::lock_guard<std::mutex> lock(d.device->order());
+      const std::lock_guard lock(d.device->order());
       RunList<typename Backend::Instance> under_way(error);
       for (int pass = 0; pass < 2; ++pass)
         for (const quern_run& run : list) {

@@ -22,25 +22,52 @@ enum class WeightRead {
   packed,     ///< faster where it is packed
 };
 
-/// What a plugin packs into planes.
-class PlanePacking {
+/// What a constant becomes where it is packed.
+struct PackedForm {
+  std::string key;
+  std::uint64_t bytes = 0, alignment = 1;
+  double benefit = 0;  ///< seconds a pass over it that are saved
+};
+
+/// How a plugin packs constants. Besides these functions a plugin has
+///   parse(key) -> Layout   false where the key is none of its; else with source_bytes() and bytes()
+///   alignment              of packed bytes
+class WeightPacking {
  public:
-  virtual ~PlanePacking() = default;
+  virtual ~WeightPacking() = default;
+  /// Whether how_read() is asked about a node; all others read canonical bytes.
+  virtual bool considers(const ResolvedNode& node) const { return node.refusal.empty(); }
+  virtual WeightRead how_read(const ResolvedNode& node, std::size_t input, const Tensor& tensor) const = 0;
+  /// The form of a constant, or of one for each expert, whose products all allow `conversions`; without a key: it stays canonical.
+  virtual PackedForm form(const Tensor& tensor, std::uint32_t conversions) const = 0;
+};
+
+/// What a plugin packs into planes.
+class PlanePacking : public WeightPacking {
+ public:
+  static constexpr std::uint64_t alignment = plane_alignment;
+
   /// The part of a key before ".planes.": the plugin's id.
   virtual const char* plugin() const = 0;
   virtual WeightRead reads(const ResolvedNode& node, std::size_t input) const = 0;
   /// Whether its kernels count so many blocks.
   virtual bool serves(const PlaneLayout&) const { return true; }
 
+  WeightRead how_read(const ResolvedNode& node, std::size_t input, const Tensor&) const override { return reads(node, input); }
+  PackedForm form(const Tensor& t, std::uint32_t) const override {
+    const PlaneLayout layout{t.dtype, t.dims[0], t.dims[1]};
+    if (t.rank != 2 || !gains_by_planes(t.dtype) || !serves(layout)) return {};
+    // Loads of 2 bytes reach about half of a GPU's 3 TB/s.
+    return {layout.key(plugin()), layout.bytes(), alignment, static_cast<double>(layout.bytes()) * 2e-13};
+  }
   PlaneLayout parse(std::string_view key) const {
     const PlaneLayout layout = parse_plane_layout(plugin(), key);
-    return layout.dtype != QUERN_DTYPE_NONE && serves(layout) ? layout : PlaneLayout{};
+    return layout && serves(layout) ? layout : PlaneLayout{};
   }
   /// For Offers::layout_bytes.
   std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const {
     const PlaneLayout layout = parse(key);
-    const bool fits = layout.dtype != QUERN_DTYPE_NONE && layout.dtype == value.dtype && layout.rows == value.dims[0] &&
-                      layout.k == value.dims[1];
+    const bool fits = layout && value.rank == 2 && layout.dtype == value.dtype && layout.rows == value.dims[0] && layout.k == value.dims[1];
     return fits ? layout.bytes() : 0;
   }
 };
@@ -52,63 +79,76 @@ struct WeightList {
   std::deque<std::vector<quern_weight_source>> sources;
 };
 
-/// Which values of a graph are packed: constant matrices that some node reads faster so, and none in another
-/// way.
-inline std::vector<bool> packed_values(const ResolvedGraph& graph, const PlanePacking& packing) {
-  std::vector<bool> packed(graph.values.size(), false), canonical(graph.values.size(), false);
+/// How the nodes of a graph read a value.
+struct WeightUse {
+  bool packed = false, canonical = false;
+  std::uint32_t conversions = ~0u;  ///< that all its products allow
+};
+
+/// A view of a constant is another use of it, that reads canonical bytes.
+inline std::vector<WeightUse> weight_uses(const ResolvedGraph& graph, const WeightPacking& packing) {
+  std::vector<WeightUse> uses(graph.values.size());
   for (std::uint32_t v = 0; v < graph.values.size(); ++v)
-    if (graph.values[v].root != v) canonical[graph.values[v].root] = true;
+    if (graph.values[v].root != v) uses[graph.values[v].root].canonical = true;
   for (const ResolvedNode& node : graph.nodes) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == QUERN_NONE) continue;
-      const WeightRead read = node.refusal.empty() ? packing.reads(node, i) : WeightRead::canonical;
-      if (read == WeightRead::packed) packed[node.inputs[i]] = true;
-      if (read == WeightRead::canonical) canonical[node.inputs[i]] = true;
+      WeightUse& use = uses[node.inputs[i]];
+      const WeightRead read = packing.considers(node) ? packing.how_read(node, i, graph.values[node.inputs[i]].tensor)
+                                                      : WeightRead::canonical;
+      if (read == WeightRead::packed) {
+        use.packed = true;
+        use.conversions &= node.conversions;
+      }
+      if (read == WeightRead::canonical) use.canonical = true;
     }
-    if (node.predicate != QUERN_NONE) canonical[node.predicate] = true;
+    if (node.predicate != QUERN_NONE) uses[node.predicate].canonical = true;
   }
-  for (std::uint32_t v = 0; v < packed.size(); ++v) {
-    const ResolvedValue& value = graph.values[v];
-    const Tensor& t = value.tensor;
-    packed[v] = packed[v] && !canonical[v] && graph.source.values[v].kind == QUERN_VALUE_CONSTANT && value.root == v &&
-                value.refusal.empty() && t.rank == 2 && t.ranged == 0 && !t.packed_layout && t.dims[0] > 0 && t.dims[1] > 0 &&
-                gains_by_planes(t.dtype) && is_contiguous(t) && packing.serves({t.dtype, t.dims[0], t.dims[1]});
-  }
-  return packed;
+  return uses;
 }
 
-/// One item for each constant matrix that every graph packs. Constants of several graphs with one name,
-/// format and shape share an item.
-inline std::unique_ptr<WeightList> plan_weights(const std::vector<std::unique_ptr<ResolvedGraph>>& graphs, const PlanePacking& packing) {
-  using Identity = std::tuple<std::string, quern_dtype, std::int64_t, std::int64_t, std::size_t>;
+/// One item for each constant that some node of every graph reads faster packed, and none in another way. Constants of several graphs
+/// with one name, format and shape share an item.
+inline std::unique_ptr<WeightList> plan_weights(const std::vector<std::unique_ptr<ResolvedGraph>>& graphs, const WeightPacking& packing) {
+  using Identity = std::tuple<std::string, quern_dtype, std::uint32_t, std::int64_t, std::int64_t, std::int64_t, std::size_t>;
   struct Candidate {
+    Tensor tensor;
     std::vector<quern_weight_source> sources;
+    std::uint32_t conversions = ~0u;
     bool wanted = true;
   };
-  std::map<Identity, Candidate> candidates;
+  std::deque<Candidate> candidates;  // in the order of the graphs
+  std::map<Identity, Candidate*> named;
   std::size_t nameless = 0;
   for (std::uint32_t g = 0; g < graphs.size(); ++g) {
-    const std::vector<bool> packed = packed_values(*graphs[g], packing);
-    for (std::uint32_t v = 0; v < packed.size(); ++v) {
-      const Tensor& t = graphs[g]->values[v].tensor;
-      if (graphs[g]->source.values[v].kind != QUERN_VALUE_CONSTANT || t.rank != 2 || !gains_by_planes(t.dtype)) continue;
+    const std::vector<WeightUse> uses = weight_uses(*graphs[g], packing);
+    for (std::uint32_t v = 0; v < uses.size(); ++v) {
+      const ResolvedValue& value = graphs[g]->values[v];
+      const Tensor& t = value.tensor;
+      if (graphs[g]->source.values[v].kind != QUERN_VALUE_CONSTANT || value.root != v || (t.rank != 2 && t.rank != 3)) continue;
       const std::string name = t.name;
-      Candidate& candidate = candidates[{name, t.dtype, t.dims[0], t.dims[1], name.empty() ? ++nameless : 0}];
-      candidate.sources.push_back({g, v});
-      candidate.wanted = candidate.wanted && packed[v];
+      Candidate*& candidate = named[{name, t.dtype, t.rank, t.dims[0], t.dims[1], t.dims[2], name.empty() ? ++nameless : 0}];
+      if (candidate == nullptr) {
+        candidate = &candidates.emplace_back();
+        candidate->tensor = t;
+      }
+      candidate->sources.push_back({g, v});
+      candidate->conversions &= uses[v].conversions;
+      candidate->wanted = candidate->wanted && uses[v].packed && !uses[v].canonical && value.refusal.empty() && t.ranged == 0 &&
+                          !t.packed_layout && t.elements() > 0 && is_contiguous(t);
     }
   }
   auto list = std::make_unique<WeightList>();
-  for (auto& entry : candidates) {
-    if (!entry.second.wanted) continue;
-    const PlaneLayout layout{std::get<1>(entry.first), std::get<2>(entry.first), std::get<3>(entry.first)};
+  for (Candidate& candidate : candidates) {
+    PackedForm form = candidate.wanted ? packing.form(candidate.tensor, candidate.conversions) : PackedForm{};
+    if (form.key.empty()) continue;
     quern_weight_item item = made<quern_weight_item>();
-    item.layout_key = text_of(list->keys.emplace_back(layout.key(packing.plugin())));
-    const auto& sources = list->sources.emplace_back(std::move(entry.second.sources));
+    item.layout_key = text_of(list->keys.emplace_back(std::move(form.key)));
+    const auto& sources = list->sources.emplace_back(std::move(candidate.sources));
     item.sources = {sources.data(), sources.size(), sizeof(quern_weight_source)};
-    item.bytes = layout.bytes();
-    item.alignment = plane_alignment;
-    item.benefit = static_cast<double>(item.bytes) * 2e-13;  // loads of 2 bytes reach about half of a GPU's 3 TB/s
+    item.bytes = form.bytes;
+    item.alignment = form.alignment;
+    item.benefit = form.benefit;
     list->items.push_back(item);
   }
   return list;
