@@ -17,6 +17,8 @@ struct Graph : sdk::ResolvedGraph {
 
 /// The row of a node that runs here.
 inline const Op& implementation_of(const Node& node) noexcept { return static_cast<const Op&>(*node.offer); }
+/// An attribute as kernels take it.
+inline float real_of(const Node& node, std::uint32_t key) { return static_cast<float>(node.attributes->real(key)); }
 /// Whether the host reads the predicate of a node between two kernels.
 inline bool asks_host(const Node& node) noexcept { return node.predicate != QUERN_NONE && !node.offer->row_predicate; }
 

@@ -38,14 +38,7 @@ struct Plan::Unfused {
 };
 
 void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused) {
-  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n)
-    if (!graph.nodes[n].refusal.empty()) refused.push_back(n);
-  if (!refused.empty()) {
-    const Node& node = graph.nodes[refused.front()];
-    Failure failure(QUERN_UNSUPPORTED, concat("node ", refused.front(), node.name.empty() ? "" : " ", node.name, ": ", node.refusal));
-    failure.node = refused.front();
-    throw failure;
-  }
+  graph.require_runnable(refused);
   schedules.push_back(general_schedule(graph));
   written.assign(graph.values.size(), false);
   for (const Node& node : graph.nodes) {
@@ -70,9 +63,9 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
     take(matrices ? wide_schedule(graph, card) : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),
          unfused.many);
     Schedule mixed = matrices ? mixed_schedule(graph, card) : Schedule{};
-    const std::uint32_t mixed_from = mixed.steps.empty() ? UINT32_MAX : mixed.least_rows;
+    const bool mixed_serves_few = !mixed.steps.empty() && mixed.least_rows <= 2;
     if (!mixed.steps.empty()) schedules.push_back(std::move(mixed));
-    if (mixed_from > 2) take(decode_schedule(graph, 8, card), unfused.few);
+    if (!mixed_serves_few) take(decode_schedule(graph, 8, card), unfused.few);
     take(decode_schedule(graph, 1, card), unfused.one);
   }
   for (Schedule& schedule : schedules) schedule.place(graph);

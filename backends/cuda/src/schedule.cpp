@@ -4,6 +4,7 @@
 #include <algorithm>
 
 namespace quern::cuda {
+
 bool Schedule::serves(const std::vector<std::int64_t>& extents) const {
   if (rows_symbol != QUERN_NONE && most_prompt_rows != 0 && extents[rows_symbol] > most_prompt_rows &&
       (outputs_symbol == QUERN_NONE || 4 * extents[outputs_symbol] <= extents[rows_symbol]))
@@ -25,6 +26,13 @@ void Schedule::place(const Graph& graph) {
   bytes = layout.bytes;
 }
 
+Call NodeCall::in(const StepContext& context) {
+  Call call = graph_->call(*node_, storage_, [&](std::uint32_t v) -> const Tensor& { return context.tensor(v); });
+  call.scratch = context.scratch();
+  call.counters = context.counters();
+  return call;
+}
+
 Schedule no_schedule(const Graph& graph, std::string_view rule, std::string_view reason) {
   Schedule nothing;
   nothing.alone = alone_in_all(graph, [&](std::uint32_t n) { return sdk::Alone{n, rule, reason}; });
@@ -44,26 +52,14 @@ Schedule general_schedule(const Graph& graph) {
     step.writes = node.outputs;
     std::vector<Tensor> storage;
     if (implementation_of(node).scratch != nullptr) step.scratch = implementation_of(node).scratch(graph.describe(node, storage));
-    step.emit = [&node, host_asks = asks_host(node), storage = std::vector<Tensor>(node.inputs.size() + node.outputs.size())](
-                    const StepContext& context, Launcher& launcher) mutable {
-      std::size_t at = 0;
-      for (const auto* list : {&node.inputs, &node.outputs})
-        for (const std::uint32_t v : *list) storage[at++] = v == QUERN_NONE ? Tensor{} : context.tensor(v);
-      bool any = node.outputs.empty();
-      for (std::size_t i = node.inputs.size(); i < storage.size(); ++i) any = any || (storage[i].present() && storage[i].elements() > 0);
-      if (!any) return;
-      Call call;
-      call.op = node.op;
-      call.inputs = {storage.data(), node.inputs.size()};
-      call.outputs = {storage.data() + node.inputs.size(), node.outputs.size()};
-      call.attributes = node.attributes.get();
-      call.conversions = node.conversions;
-      call.invariant = node.invariant;
-      call.scratch = context.scratch();
-      call.counters = context.counters();
-      if (host_asks && launcher.is_dead(context.tensor(node.predicate))) return;
-      if (!host_asks && node.predicate != QUERN_NONE) call.predicate = context.tensor(node.predicate);
-      implementation_of(node).emit(call, launcher);
+    step.emit = [host_asks = asks_host(node), own = NodeCall(graph, node)](const StepContext& context, Launcher& launcher) mutable {
+      const std::uint32_t predicate = own.node().predicate;
+      Call call = own.in(context);
+      const bool any = call.outputs.size() == 0 ||
+                       std::ranges::any_of(call.outputs, [](const Tensor& t) { return t.present() && t.elements() > 0; });
+      if (!any || (host_asks && launcher.is_dead(context.tensor(predicate)))) return;
+      if (!host_asks && predicate != QUERN_NONE) call.predicate = context.tensor(predicate);
+      implementation_of(own.node()).emit(call, launcher);
     };
     schedule.steps.push_back(std::move(step));
   }

@@ -15,10 +15,29 @@ class StepContext {
  public:
   virtual ~StepContext() = default;
   virtual const Tensor& tensor(std::uint32_t value) const = 0;
+  /// Where a value lies; 0 for none.
+  Address address(std::uint32_t value) const { return value == QUERN_NONE ? 0 : tensor(value).data; }
   /// Extra memory of the schedule: slot s of Schedule::extras.
   virtual Address extra(std::uint32_t slot) const = 0;
   virtual Address scratch() const = 0;
   virtual Address counters() const = 0;
+};
+
+/// The call of a node with the tensors of a run, which it keeps.
+class NodeCall {
+ public:
+  NodeCall(const Graph& graph, const Node& node) : graph_(&graph), node_(&node), storage_(node.inputs.size() + node.outputs.size()) {}
+  const Node& node() const noexcept { return *node_; }
+  /// Valid until the next one. Allocates nothing.
+  Call in(const StepContext& context);
+  /// Input i of the last call, to be changed.
+  Tensor& input(std::size_t i) noexcept { return storage_[i]; }
+  const Tensor& output() const noexcept { return storage_[node_->inputs.size()]; }
+
+ private:
+  const Graph* graph_;
+  const Node* node_;
+  std::vector<Tensor> storage_;
 };
 
 struct Step {

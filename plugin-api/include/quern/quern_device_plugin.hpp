@@ -5,6 +5,7 @@
 //   calls.hpp        a node as an op's code sees it
 //   resolved.hpp     a host's graph: views, layouts, predicates, an answer a node
 //   fusion/uses.hpp  who makes and who reads a value: what may be fused
+//   fusion/patterns.hpp  nodes that fused kernels of most backends stand for
 //   scratch.hpp      where internal values lie
 //   blocks.hpp       the fields of block formats, and matrices in planes of them
 //   weights.hpp      which constants are packed: in planes, or as the plugin has it
@@ -24,6 +25,7 @@
 #include "quern/sdk/bindings.hpp"
 #include "quern/sdk/blocks.hpp"
 #include "quern/sdk/calls.hpp"
+#include "quern/sdk/fusion/patterns.hpp"
 #include "quern/sdk/fusion/uses.hpp"
 #include "quern/sdk/handles.hpp"
 #include "quern/sdk/heap.hpp"

@@ -1,0 +1,130 @@
+// What the schedules that fuse have in common: which nodes their rules take, whatever kernels they launch.
+//
+// A product reads an operand: a value in the form that its kernel reads, perhaps through the norm in front. Behind it stand residual sums, a
+// gated activation, or a norm with a sum; attention takes its norms, rotations and writes along. Each schedule says what its kernels compose
+// (the virtual functions) and launches them: decode.cpp for few rows, wide.cpp for more.
+#pragma once
+
+#include "fusion.hpp"
+#include "quern/sdk/told_schedules.hpp"
+
+#include <map>
+
+namespace quern::cuda {
+
+class Fuser : protected Uses {
+ protected:
+  static constexpr std::uint32_t none = QUERN_NONE;
+
+  explicit Fuser(const Graph& graph)
+      : Uses(graph), done_(graph.nodes.size(), false), made_(graph.nodes.size(), false), in_front_(graph.nodes.size(), false) {}
+  virtual ~Fuser() = default;
+
+  // What the kernels of a schedule compose. A refusal is null where they do.
+  virtual Refusal why_no_kernel(std::uint32_t product) const = 0;
+  virtual bool serves_rows(std::uint32_t value) const = 0;
+  virtual Refusal why_no_attention(std::uint32_t node, const Attention& what) const = 0;
+  virtual Refusal why_no_norm(std::uint32_t norm) const = 0;
+  virtual Refusal why_no_glu(std::uint32_t gate, std::uint32_t up) const = 0;  // gate is up: the halves of one product
+  /// Of a product of chosen experts; `summed`: of a weighted sum, else of a glu.
+  virtual Refusal why_no_experts(std::uint32_t /*product*/, bool /*summed*/) const {
+    return "this schedule has no kernels of chosen experts";
+  }
+  /// The form in which a product reads its operand; negative: in f32, which it converts itself.
+  virtual int form_of(std::uint32_t product) const = 0;
+  virtual std::uint64_t operand_bytes_of(std::uint32_t product, int form) const = 0;
+  /// Emits the steps of the first rule that takes a node; whether one did.
+  virtual bool emit(std::uint32_t node) = 0;
+  /// Why no rule took a node.
+  virtual sdk::Alone alone(std::uint32_t node) const = 0;
+
+  /// Asks of each node once why it is no product of this schedule.
+  void judge_products();
+  Refusal why_no_product(std::uint32_t n) const { return products_[n]; }
+  bool is_product(std::uint32_t n) const { return products_[n] == nullptr; }
+  /// Whether all that reads a value are products that take it as their operand, `alike`: in one form.
+  bool only_products(std::uint32_t r, bool alike) const;
+  /// Why a norm is not in front of the products that read it. `others`: where those are not all that reads it, or not alike.
+  Refusal why_not_in_front(std::uint32_t norm, bool alike, Refusal others) const;
+  bool is_layer_norm(std::uint32_t n) const { return n != none && graph_.nodes[n].op == QUERN_OP_LAYER_NORM; }
+
+  /// An operand of products: a value, perhaps times a norm, in one form.
+  struct Key {
+    std::uint32_t value;  // root
+    std::uint32_t norm;   // node, or none
+    int form;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Operand {
+    std::uint32_t slot = 0;
+    std::int64_t k = 0;
+    bool filled = false;
+    float scale = 1;  // of what is stored
+  };
+  Key key_of(std::uint32_t product) const;
+  void find_norms();
+  void find_operands();
+  std::uint32_t slot(std::uint64_t bytes) {
+    schedule_.extras.push_back(bytes);
+    return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
+  }
+
+  void find_attention();
+  /// Sums with norms behind products, which the sum's kernel makes.
+  void find_sums();
+  /// Residual sums behind a node that its step makes too, at most two; from now on they are done.
+  struct Residuals {
+    std::uint32_t stored = QUERN_NONE, first = QUERN_NONE, second = QUERN_NONE;  // values
+    std::vector<std::uint32_t> nodes{};
+  };
+  Residuals take_residuals(std::uint32_t node, std::size_t most);
+
+  /// What a norm's node says to the kernel that makes it; of none nothing.
+  struct Norm {
+    std::uint32_t weight = QUERN_NONE, bias = QUERN_NONE;  // values
+    float offset = 0, epsilon = 0;
+    bool layer = false;
+  };
+  Norm norm_of(std::uint32_t node) const;
+  /// Of a key's norm, where it is no layer norm, which products make by another way.
+  Norm norm_of(const Key& key) const { return is_layer_norm(key.norm) ? Norm{} : norm_of(key.norm); }
+
+  /// Appends a step; valid until the next is.
+  Step& add_step(std::uint32_t first, std::vector<std::uint32_t> nodes, std::string kernel, std::vector<std::uint32_t> reads);
+  /// A step of kernels/wide.cu's norm_row: node n is a norm, or its sum. `next`: a norm of the result that it makes too, or none; `made`: what
+  /// of the name says what else it makes, which `also` fills, in slot `out` or none.
+  struct Row {
+    std::uint32_t node, norm, other, next, next_weight, out;
+    bool store;
+    const char* made;
+  };
+  Step& add_row(const Row& row, std::function<void(RowParams&, const StepContext&, std::int64_t rows)> also);
+
+  /// Products of chosen experts with the glu or the weighted sum behind them.
+  void find_experts();
+  void emit_expert_glu(std::uint32_t glu);
+  void emit_expert_sum(std::uint32_t combine);
+
+  /// The weights of attention's norms of queries and keys.
+  std::vector<std::uint32_t> weights_of_norms(const Attention& what) const;
+  /// Whether no kernel of the run makes the rotations' table or the cache's pages, slots and positions.
+  bool is_given(const Attention& what, const Node& node) const;
+
+  /// By the rule for the node's op. `shared`: why a sum is not part of the product that it could be part of.
+  sdk::Alone why_left(std::uint32_t node, Refusal shared) const;
+  /// The steps of all nodes, in order: by the rules, else each by itself.
+  Schedule emit_all();
+
+  std::vector<bool> done_, made_;  // made: stored by a step that stands before the node
+  std::vector<bool> in_front_;     // norms that products read through
+  std::vector<Refusal> products_;
+  std::map<Key, Operand> operands_;
+  std::map<std::uint32_t, NormedSum> sums_;  // by the add node
+  std::map<std::uint32_t, Attention> attention_;
+  std::map<std::uint32_t, Refusal> no_attention_;       // of attention nodes that are not fused, and of nodes that lead to one
+  std::map<std::uint32_t, ExpertGlu> expert_glus_;      // by the glu node
+  std::map<std::uint32_t, std::uint32_t> expert_sums_;  // products by the node that sums them
+  Schedule schedule_;
+};
+
+}  // namespace quern::cuda

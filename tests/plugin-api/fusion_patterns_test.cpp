@@ -1,0 +1,292 @@
+// The patterns that fused kernels stand for (quern/sdk/fusion/patterns.hpp), on graphs of a few nodes; each condition that a pattern asks for is
+// broken in turn.
+#include "quern/sdk/fusion/patterns.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <memory>
+
+namespace {
+
+using quern::sdk::Tensor;
+constexpr std::uint32_t none = QUERN_NONE;
+
+/// Numbers by key; what a node does not say is as the ops have it.
+struct Numbers {
+  std::map<std::uint32_t, std::int64_t> integers;
+  std::map<std::uint32_t, double> reals;
+  std::int64_t integer(std::uint32_t key) const { return integers.count(key) != 0 ? integers.at(key) : 0; }
+  double real(std::uint32_t key) const {
+    if (reals.count(key) != 0) return reals.at(key);
+    return key == QUERN_KEY_ALPHA ? 1.0 : key == QUERN_KEY_LIMIT ? std::numeric_limits<double>::infinity() : 0.0;
+  }
+};
+
+/// As much of a resolved graph as the recognisers ask of it.
+struct SmallGraph {
+  struct Value {
+    Tensor tensor;
+    std::uint32_t root;
+    std::uint64_t offset, bytes;
+  };
+  struct Node {
+    std::uint32_t op = QUERN_OP_COPY;
+    std::vector<std::uint32_t> inputs, outputs;
+    std::shared_ptr<Numbers> attributes = std::make_shared<Numbers>();
+    std::uint32_t predicate = none;
+    bool invariant = false;
+  };
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<std::uint32_t> kept;
+
+  bool internal(std::uint32_t root) const noexcept { return std::find(kept.begin(), kept.end(), root) == kept.end(); }
+
+  std::uint32_t value(std::vector<std::int64_t> dims, quern_dtype dtype = QUERN_F32) {
+    Tensor t;
+    t.dtype = dtype;
+    t.rank = static_cast<std::uint32_t>(dims.size());
+    std::int64_t bytes = dtype == QUERN_F32 || dtype == QUERN_I32 ? 4 : 2;
+    for (std::uint32_t d = t.rank; d-- > 0; bytes *= dims[d]) t.dims[d] = dims[d], t.strides[d] = bytes;
+    values.push_back({t, static_cast<std::uint32_t>(values.size()), 0, static_cast<std::uint64_t>(bytes)});
+    return static_cast<std::uint32_t>(values.size() - 1);
+  }
+  /// Columns `first` to `first + count` of a matrix.
+  std::uint32_t columns(std::uint32_t of, std::int64_t first, std::int64_t count) {
+    Value view = values[of];
+    view.tensor.dims[1] = count;
+    view.offset = static_cast<std::uint64_t>(first) * 4;
+    view.bytes = static_cast<std::uint64_t>(view.tensor.dims[0] * count) * 4;
+    values.push_back(view);
+    return static_cast<std::uint32_t>(values.size() - 1);
+  }
+  std::uint32_t node(std::uint32_t op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs) {
+    Node made;
+    made.op = op;
+    made.inputs = std::move(inputs);
+    made.outputs = std::move(outputs);
+    nodes.push_back(made);
+    return static_cast<std::uint32_t>(nodes.size() - 1);
+  }
+};
+using Patterns = quern::sdk::fusion::Patterns<SmallGraph>;
+using quern::sdk::fusion::Refusal;
+
+/// y = activation(x gate) * (x up).
+struct GatedLayer : SmallGraph {
+  std::uint32_t x = value({3, 64}), gate_weight = value({32, 64}), up_weight = value({32, 64}), gated = value({3, 32}),
+                upped = value({3, 32}), y = value({3, 32});
+  std::uint32_t gate = node(QUERN_OP_MATMUL, {x, gate_weight}, {gated}), up = node(QUERN_OP_MATMUL, {x, up_weight}, {upped}),
+                glu = node(QUERN_OP_GLU, {gated, upped}, {y});
+  GatedLayer() { kept = {x, gate_weight, up_weight, y}; }
+  const char* refusal() const {
+    Refusal why = nullptr;
+    const auto found = Patterns(*this).glu_of(gate, up, &why);
+    EXPECT_EQ(found.has_value(), why == nullptr);
+    return why == nullptr ? "" : why;
+  }
+};
+
+TEST(FusionPatterns, GluOfTwoProductsIsFound) {
+  const GatedLayer layer;
+  EXPECT_STREQ(layer.refusal(), "");
+  EXPECT_EQ(Patterns(layer).glu_of(layer.gate, layer.up)->node, layer.glu);
+}
+TEST(FusionPatterns, GluIsNotFoundWhereAnotherReadsGate) {
+  GatedLayer layer;
+  layer.node(QUERN_OP_COPY, {layer.gated}, {layer.value({3, 32})});
+  EXPECT_STREQ(layer.refusal(), "gate or up is read by another node too");
+}
+TEST(FusionPatterns, GluIsNotFoundWhereTheHostReadsUp) {
+  GatedLayer layer;
+  layer.kept.push_back(layer.upped);
+  EXPECT_STREQ(layer.refusal(), "gate or up is read by another node too");
+}
+TEST(FusionPatterns, GluWithALimitOrAFactorIsNotFound) {
+  GatedLayer limited, factor;
+  limited.nodes[limited.glu].attributes->reals[QUERN_KEY_LIMIT] = 7;
+  factor.nodes[factor.glu].attributes->reals[QUERN_KEY_ALPHA] = 1.702;
+  EXPECT_STREQ(limited.refusal(), "its activation has a limit or a factor");
+  EXPECT_STREQ(factor.refusal(), "its activation has a limit or a factor");
+}
+TEST(FusionPatterns, GluUnderAConditionIsNotFound) {
+  GatedLayer layer;
+  layer.nodes[layer.glu].predicate = layer.value({1}, QUERN_I32);
+  EXPECT_STREQ(layer.refusal(), "it runs under a condition");
+}
+TEST(FusionPatterns, GluOfAProductWithABiasIsNotFound) {
+  GatedLayer layer;
+  layer.nodes[layer.up].inputs.push_back(layer.value({32}));
+  EXPECT_STREQ(layer.refusal(), "gate or up has a bias");
+}
+TEST(FusionPatterns, GluOfSwappedProductsIsNotFound) {
+  GatedLayer layer;
+  std::swap(layer.nodes[layer.glu].inputs[0], layer.nodes[layer.glu].inputs[1]);
+  EXPECT_STREQ(layer.refusal(), "up is multiplied before gate");
+}
+
+/// Gate and up are columns of one product.
+struct JoinedGates : SmallGraph {
+  std::uint32_t x = value({3, 64}), weight = value({64, 64}), both = value({3, 64}), y = value({3, 32});
+  std::uint32_t product = node(QUERN_OP_MATMUL, {x, weight}, {both});
+  JoinedGates(std::int64_t gate, std::int64_t up) {
+    kept = {x, weight, y};
+    node(QUERN_OP_GLU, {columns(both, gate, 32), columns(both, up, 32)}, {y});
+  }
+};
+TEST(FusionPatterns, HalvesOfOneProductAreGateAndUpInEitherOrder) {
+  const JoinedGates plain(0, 32), swapped(32, 0);
+  const auto first = Patterns(plain).glu_of_columns(plain.product), second = Patterns(swapped).glu_of_columns(swapped.product);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->gate, 0);
+  EXPECT_EQ(first->up, 32);
+  EXPECT_EQ(second->gate, 32);
+}
+TEST(FusionPatterns, OtherColumnsThanTheHalvesAreNoGateAndUp) {
+  const JoinedGates overlapping(8, 32), same(0, 0);
+  EXPECT_FALSE(Patterns(overlapping).glu_of_columns(overlapping.product));
+  EXPECT_FALSE(Patterns(same).glu_of_columns(same.product));
+}
+TEST(FusionPatterns, ColumnsBeginAtWholeEights) {
+  SmallGraph g;
+  const std::uint32_t all = g.value({3, 64}), eights = g.columns(all, 8, 16), fours = g.columns(all, 4, 16);
+  EXPECT_EQ(Patterns(g).columns_of(eights)->first, 8);
+  EXPECT_FALSE(Patterns(g).columns_of(fours));
+  EXPECT_FALSE(Patterns(g).whole(eights));
+}
+
+/// sum = product + other, where `other` is made before the product, or behind it.
+struct ResidualSum : SmallGraph {
+  std::uint32_t x = value({3, 64}), weight = value({64, 64}), other = value({3, 64}), made = value({3, 64}), sum = value({3, 64});
+  std::uint32_t product = 0, maker = none, add = 0;
+  explicit ResidualSum(bool behind) {
+    kept = {x, weight, sum};
+    if (!behind) maker = node(QUERN_OP_COPY, {x}, {other});
+    product = node(QUERN_OP_MATMUL, {x, weight}, {made});
+    if (behind) maker = node(QUERN_OP_COPY, {x}, {other});
+    add = node(QUERN_OP_ADD, {other, made}, {sum});
+  }
+  std::uint32_t found(bool stored = false, Refusal* why = nullptr) const {
+    std::vector<bool> made_by_steps(nodes.size(), false);
+    made_by_steps[maker] = stored;
+    std::uint32_t operand = none;
+    return Patterns(*this).add_of(product, product, made_by_steps, operand, why);
+  }
+};
+TEST(FusionPatterns, ResidualSumIsFound) {
+  const ResidualSum g(false);
+  EXPECT_EQ(g.found(), g.add);
+}
+TEST(FusionPatterns, ResidualOfAnOperandMadeBehindTheProductIsFoundOnlyWhereAStepStoresItBefore) {
+  const ResidualSum g(true);
+  Refusal why = nullptr;
+  EXPECT_EQ(g.found(false, &why), none);
+  EXPECT_STREQ(why, "its other operand is made behind the product");
+  EXPECT_EQ(g.found(true), g.add);
+}
+TEST(FusionPatterns, ResidualSumWrittenInPlaceIsNotFound) {
+  ResidualSum g(false);
+  g.values[g.sum].root = g.x;  // which the product reads before
+  Refusal why = nullptr;
+  EXPECT_EQ(g.found(false, &why), none);
+  EXPECT_STREQ(why, "its other operand or its result is written in place");
+}
+TEST(FusionPatterns, ResidualSumOfTheProductWithItselfIsNotFound) {
+  ResidualSum g(false);
+  g.nodes[g.add].inputs = {g.made, g.made};
+  EXPECT_EQ(g.found(), none);
+}
+
+/// sum = x + norm(y).
+struct SumOfNorm : SmallGraph {
+  std::uint32_t x = value({3, 64}), y = value({3, 64}), weight = value({64}), normed = value({3, 64}), sum = value({3, 64});
+  std::uint32_t norm = node(QUERN_OP_RMS_NORM, {y, weight}, {normed}), add = node(QUERN_OP_ADD, {x, normed}, {sum});
+  SumOfNorm() { kept = {x, y, weight, sum}; }
+};
+TEST(FusionPatterns, SumOfANormIsFound) {
+  const SumOfNorm g;
+  const auto found = Patterns(g).normed_sum_at(g.add);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->norm, g.norm);
+  EXPECT_EQ(found->input, g.y);
+  EXPECT_EQ(found->other, g.x);
+}
+TEST(FusionPatterns, SumOfANormThatOthersReadIsNotFound) {
+  SumOfNorm g;
+  g.node(QUERN_OP_COPY, {g.normed}, {g.value({3, 64})});
+  EXPECT_FALSE(Patterns(g).normed_sum_at(g.add));
+}
+TEST(FusionPatterns, BackendSaysWhichRowsItNorms) {
+  struct Narrow : Patterns {
+    using Patterns::Patterns;
+    bool row_norm_serves(const Tensor& x) const override { return x.last() <= 32; }
+  };
+  const SumOfNorm g;
+  EXPECT_TRUE(Patterns(g).row_norm(g.norm));
+  EXPECT_FALSE(Narrow(g).row_norm(g.norm));
+}
+
+/// Attention over a cache that this step writes, with rotations of queries and keys.
+struct AttentionLayer : SmallGraph {
+  std::uint32_t table = value({100, 8}), q = value({3, 4, 16}), k = value({3, 2, 16}), v = value({3, 2, 16}), turned_q = value({3, 4, 16}),
+                turned_k = value({3, 2, 16}), keys = value({8, 2, 16, 16}, QUERN_F16), values_ = value({8, 2, 16, 16}, QUERN_F16),
+                pages = value({1, 8}, QUERN_I32), slots = value({3}, QUERN_I32), positions = value({3}, QUERN_I32), y = value({3, 4, 16});
+  std::uint32_t rope_q = node(QUERN_OP_ROPE, {q, positions, table}, {turned_q}),
+                rope_k = node(QUERN_OP_ROPE, {k, positions, table}, {turned_k}),
+                write_k = node(QUERN_OP_KV_WRITE, {turned_k, pages, slots, positions}, {keys}),
+                write_v = node(QUERN_OP_KV_WRITE, {v, pages, slots, positions}, {values_}),
+                attention = node(QUERN_OP_ATTENTION, {turned_q, keys, values_, pages, slots, positions}, {y});
+  AttentionLayer() {
+    kept = {table, keys, values_, pages, slots, positions, q, k, v, y};
+    nodes[attention].attributes->integers[QUERN_KEY_CAUSAL] = 1;
+  }
+  std::string refusal() {
+    nodes[attention].inputs[5] = positions;
+    Refusal why = nullptr;
+    const auto found = Patterns(*this).attention_at(attention, &why);
+    return found ? "" : why;
+  }
+};
+TEST(FusionPatterns, AttentionTakesItsRotationsAndWrites) {
+  AttentionLayer layer;
+  ASSERT_EQ(layer.refusal(), "");
+  const auto found = Patterns(layer).attention_at(layer.attention);
+  EXPECT_EQ(found->nodes, (std::vector<std::uint32_t>{layer.rope_q, layer.rope_k, layer.write_k, layer.write_v}));
+  EXPECT_EQ(found->q, layer.q);
+  EXPECT_EQ(found->norm_q, none);
+  EXPECT_STREQ(found->why_no_norms, "queries and keys have not both a norm");
+}
+TEST(FusionPatterns, AttentionThatIsNotCausalIsNotFound) {
+  AttentionLayer layer;
+  layer.nodes[layer.attention].attributes->integers[QUERN_KEY_CAUSAL] = 0;
+  EXPECT_EQ(layer.refusal(), "it is not causal");
+}
+TEST(FusionPatterns, AttentionWithAnInverseRotationIsNotFound) {
+  AttentionLayer layer;
+  layer.nodes[layer.rope_k].attributes->integers[QUERN_KEY_INVERSE] = 1;
+  EXPECT_EQ(layer.refusal(), "a rotation before it is inverse");
+}
+TEST(FusionPatterns, AttentionWhoseRotatedQueriesOthersReadIsNotFound) {
+  AttentionLayer layer;
+  layer.node(QUERN_OP_COPY, {layer.turned_q}, {layer.value({3, 4, 16})});
+  EXPECT_EQ(layer.refusal(), "rotated queries or keys are read by another node too");
+}
+TEST(FusionPatterns, AttentionWithTwoTablesIsNotFound) {
+  AttentionLayer layer;
+  layer.nodes[layer.rope_k].inputs[2] = layer.value({100, 8});
+  EXPECT_EQ(layer.refusal(), "queries and keys are rotated by other tables or in other pairs");
+}
+TEST(FusionPatterns, AttentionWhoseCacheIsWrittenAtOtherSlotsIsNotFound) {
+  AttentionLayer layer;
+  layer.nodes[layer.write_v].inputs[2] = layer.value({3}, QUERN_I32);
+  EXPECT_EQ(layer.refusal(), "a cache is written under another table of pages, other slots or positions");
+}
+TEST(FusionPatterns, AttentionWhoseCacheAnotherReadsBeforeItIsNotFound) {
+  AttentionLayer layer;
+  layer.nodes[layer.rope_q].inputs.push_back(layer.keys);
+  EXPECT_EQ(layer.refusal(), "another node before it reads its cache");
+}
+
+}  // namespace
