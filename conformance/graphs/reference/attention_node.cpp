@@ -138,8 +138,8 @@ class AttentionRow {
     for (double& p : p_) p /= sum;
   }
 
-  // M has n x d x dv products a head, most of a whole graph's reference: f32 is enough for a deviation, in vectors of `block` elements of the
-  // query, and `together` elements of the output share what is read of the keys.
+  // M has n x d x dv products a head, most of a whole graph's reference. f32 is enough for a deviation. A vector has `block` elements of the
+  // query; `together` elements of the output share what is read of the keys.
   static constexpr std::int64_t block = 8, together = 4;
   using Vector = float __attribute__((vector_size(block * sizeof(float))));
   std::int64_t blocks() const { return (d_ + block - 1) / block; }

@@ -1,5 +1,9 @@
-// Patterns of nodes that fused kernels of most backends stand for, each in one place: attention with its norms, rotations and cache writes; gated
-// activations of two products or of the halves of one; residual sums; norms with a sum behind; products of chosen experts.
+// Patterns of nodes that fused kernels of most backends stand for, each in one place. They are:
+//
+//   attention with its norms, rotations and cache writes
+//   gated activations of two products, or of the halves of one
+//   residual sums, and norms with a sum behind
+//   products of chosen experts
 //
 // A recogniser finds the nodes and asks whatever makes them one step: who else reads what lies between, views, what is written in place. Some
 // say in words why they find nothing. What kernels a backend has, it asks itself of what was found; two questions that a recogniser needs
