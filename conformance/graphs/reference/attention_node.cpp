@@ -56,6 +56,32 @@ std::string wrong_row(const Tensor& found, const Written& row) {
   return {};
 }
 
+// f32 is enough for a deviation. A vector has `block` elements of the query; `together` elements of the output share what is read of the keys.
+constexpr std::int64_t block = 8, together = 4;
+using Vector = float __attribute__((vector_size(block * sizeof(float))));
+
+#if defined(__x86_64__)
+#define FOR_WIDER_PROCESSORS __attribute__((target_clones("default", "avx2")))
+#else
+#define FOR_WIDER_PROCESSORS
+#endif
+
+/// moved[e] = sum over keys j of pulls[j][e] keys[j][0 .. block - 1], in registers all the while.
+FOR_WIDER_PROCESSORS
+void moved_by(std::size_t count, const float* keys, const float* pulls, Vector* moved) {
+  static_assert(together == 4);
+  Vector a{}, b{}, c{}, d{};
+  for (std::size_t j = 0; j < count; ++j, pulls += together, keys += block) {
+    Vector key;
+    std::memcpy(&key, keys, sizeof key);  // at no multiple of its size
+    a += pulls[0] * key;
+    b += pulls[1] * key;
+    c += pulls[2] * key;
+    d += pulls[3] * key;
+  }
+  moved[0] = a, moved[1] = b, moved[2] = c, moved[3] = d;
+}
+
 /// One row of attention.
 class AttentionRow {
  public:
@@ -138,26 +164,19 @@ class AttentionRow {
     for (double& p : p_) p /= sum;
   }
 
-  // M has n x d x dv products a head, most of a whole graph's reference. f32 is enough for a deviation. A vector has `block` elements of the
-  // query; `together` elements of the output share what is read of the keys.
-  static constexpr std::int64_t block = 8, together = 4;
-  using Vector = float __attribute__((vector_size(block * sizeof(float))));
+  // M has n x d x dv products a head, most of a whole graph's reference: moved_by does them.
   std::int64_t blocks() const { return (d_ + block - 1) / block; }
   void load_steps() {
-    steps_.assign(p_.size() * static_cast<std::size_t>(blocks()), Vector{});
+    steps_.assign(p_.size() * static_cast<std::size_t>(blocks() * block), 0.0f);
     for (std::size_t j = 0; j < p_.size(); ++j)
-      for (std::int64_t i = 0; i < d_; ++i)
-        steps_[j * static_cast<std::size_t>(blocks()) + static_cast<std::size_t>(i / block)][i % block] =
-            static_cast<float>(k_[j * q_.size() + static_cast<std::size_t>(i)]);
+      for (std::size_t i = 0; i < q_.size(); ++i)
+        steps_[(i / block * p_.size() + j) * block + i % block] = static_cast<float>(k_[j * q_.size() + i]);
   }
   /// Adds to the squares of `together` elements what the query's deviation moves them by; `pulls_` has the factor of each key for each of them.
   void add_moved(std::array<double, together>& squares) const {
     for (std::int64_t b = 0; b < blocks(); ++b) {
-      Vector moved[together] = {};
-      for (std::size_t j = 0; j < p_.size(); ++j) {
-        const Vector key = steps_[j * static_cast<std::size_t>(blocks()) + static_cast<std::size_t>(b)];
-        for (std::size_t e = 0; e < together; ++e) moved[e] += pulls_[j * together + e] * key;
-      }
+      Vector moved[together];
+      moved_by(p_.size(), &steps_[static_cast<std::size_t>(b * block) * p_.size()], pulls_.data(), moved);
       for (std::int64_t i = b * block; i < std::min(d_, (b + 1) * block); ++i)
         for (std::size_t e = 0; e < together; ++e) {
           const double by = moved[e][i % block] * s_[static_cast<std::size_t>(i)];
@@ -201,8 +220,8 @@ class AttentionRow {
   Pages keys_, values_;
   std::int64_t heads_ = 0, d_ = 0, slot_ = 0, position_ = 0, first_ = 0;
   std::vector<double> q_, s_, k_, v_, p_, converted_, slope_;
-  std::vector<Vector> steps_;  // k_ in rows of whole blocks
-  std::vector<float> pulls_;   // [key][element]
+  std::vector<float> steps_;  // k_ as [block of the row][key][element of the block]
+  std::vector<float> pulls_;  // [key][element]
   double worst_score_ = 0;
   bool uncertain_ = false;
 };
