@@ -190,9 +190,32 @@ void hard_values(CaseSink& sink) {
     }
 }
 
+/// Widths at the ends of kernels' tiles (limits.txt), of few pairs and of many.
+void ends_of_tiles(CaseSink& sink) {
+  Shape s;
+  for (const quern_dtype b : {QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q4_K})
+    for (const std::int64_t n : {15, 16, 17, 127, 128, 129})
+      for (const std::int64_t tokens : {3, 40}) {
+        s.b = b;
+        s.n = n;
+        s.tokens = tokens;
+        sink.add(make(n == 129 && tokens == 40 ? Profile::quick : Profile::full, s));
+      }
+  for (const quern_dtype b : {QUERN_F16, QUERN_Q8_0})
+    for (const std::int64_t beside : {-1, 0, 1}) {
+      s = {};
+      s.b = b;
+      s.n = 5;
+      s.tokens = 2;
+      s.k = 8192 + beside * unit_of(b).elements;
+      sink.add(make(Profile::full, s));
+    }
+}
+
 void generate(CaseSink& sink) {
   formats(sink);
   hard_values(sink);
+  ends_of_tiles(sink);
   for (const quern_dtype b : {QUERN_F16, QUERN_Q8_0, QUERN_Q4_K})
     for (const std::int64_t experts : {1, 4, 8, 64, 128})
       for (const std::int64_t used : {1, 2, 8}) {

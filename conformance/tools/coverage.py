@@ -90,6 +90,8 @@ AXES = {
     "matmul.n": of("matmul", lambda c: dims(c, 1)[0] if product(c) else None),
     "matmul.k": of("matmul", lambda c: dims(c, 0)[1] if product(c) else None),
     "matmul_id.pairs": of("matmul_id", lambda c: dims(c, 2)[0] * dims(c, 2)[1]),
+    "matmul_id.n": of("matmul_id", lambda c: dims(c, 1)[1]),
+    "matmul_id.k": of("matmul_id", lambda c: dims(c, 1)[2]),
     "matmul_id_backward.tokens": of("matmul_id_backward", lambda c: dims(c, 0)[0]),
     "sample.rows": of("sample", lambda c: dims(c, 0)[0]),
     "sample.length": of("sample", lambda c: dims(c, 0)[1]),

@@ -1,15 +1,17 @@
 // Runs a layer of each kind (conformance/graphs/layers/) once with several numbers of rows, between marks in the log of a driver that computes nothing.
 //
 //   layer_kernels LABEL [FAMILY ...]
-//   layer_kernels --time RUNS LABEL [FAMILY ...]
+//   layer_kernels --time RUNS [--widths HIDDEN,FFN,HEADS,KV_HEADS,HEAD[,EXPERTS,USED]] LABEL [FAMILY ...]
 //
 // Its output goes to the file that the driver appends its launches to. It writes "mark FAMILY ROWS LAYERS" before each run and "end" behind it. Who
 // reads the file (scripts/layer_kernels.py) takes the difference of two depths: what lies before and behind the layers does not count.
 // With --time, on a device that computes: each step runs RUNS times, and "FAMILY ROWS LAYERS MICROSECONDS" is the median of them, the wait of the host
-// included, which the difference of two depths is without.
+// included, which the difference of two depths is without. Values of up to 16 MiB then have the contents that the suite gives them, so that routers
+// choose as they do in a model; of larger ones, whose contents change no time, none are written. --widths puts other widths in place of the family's.
 // Rows 1, 64 and 512 are of one sequence, 8 and 32 of as many sequences; each graph has room for 512 rows, as a session's step. Exit: 0; 2 usage;
 // 3 there is no such device; 1 a run failed.
 #include "cli/output.hpp"
+#include "data/data_kind.hpp"
 #include "device_run/flat_graph.hpp"
 #include "device_run/prepared.hpp"
 #include "device_run/status_words.hpp"
@@ -18,10 +20,13 @@
 #include "worker/loader_settings.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <ostream>
+#include <ranges>
 #include <span>
 
 using namespace quern::conformance;
@@ -59,6 +64,17 @@ double microseconds(Prepared& plan, std::int64_t rows, int runs) {
   return times[static_cast<std::size_t>(runs / 2)];
 }
 
+constexpr std::uint64_t most_contents = 16 << 20;
+
+void write_contents(Region& region, const ValueSpec& spec, int value) {
+  std::vector<std::byte> bytes(region.bytes());
+  const Tensor tensor(spec.dtype, spec.dims, bytes);
+  const CounterRandom random = CounterRandom::of("layer_kernels").stream(static_cast<std::uint64_t>(value));
+  if (spec.fill) spec.fill(tensor, random);
+  else fill(tensor, spec.data, random);
+  region.write(bytes);
+}
+
 void run(const quern::loader::Device& device, const LayerFamily& family, const Variant& variant, const Rows& kind, int layers, int timed) {
   const Batch batch{"rows", most_rows, kind.sequences, 16};
   LayerStep step(family.usual, QUERN_Q4_K, batch, {most_rows}, QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
@@ -72,6 +88,7 @@ void run(const quern::loader::Device& device, const LayerFamily& family, const V
     const ValueSpec& spec = c.graph->values[static_cast<std::size_t>(value)].spec;
     regions.push_back(std::make_unique<Region>(device, queue, packed_bytes(spec.dtype, spec.dims), 0, false));
     bindings[id] = regions.back().get();
+    if (timed > 0 && regions.back()->bytes() <= most_contents) write_contents(*regions.back(), spec, value);
     if (spec.kind == QUERN_VALUE_CONSTANT) constants[id] = regions.back().get();
   }
   std::map<std::uint32_t, PackedWeight> packed;
@@ -95,15 +112,39 @@ void run(const quern::loader::Device& device, const LayerFamily& family, const V
   }
 }
 
+/// "2048,768,32,4,128,128,8" as widths; nothing where it is no such list.
+std::optional<LayerWidths> widths_of(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  for (const auto part : std::views::split(text, ',')) {
+    std::int64_t number = 0;
+    const char* const end = part.data() + part.size();
+    if (const auto read = std::from_chars(part.data(), end, number); read.ec != std::errc() || read.ptr != end || number <= 0)
+      return std::nullopt;
+    numbers.push_back(number);
+  }
+  if (numbers.size() != 5 && numbers.size() != 7) return std::nullopt;
+  LayerWidths widths{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
+  if (numbers.size() == 7) widths.experts = numbers[5], widths.used = numbers[6];
+  return widths;
+}
+
+int usage() {
+  to_messages() << "usage: layer_kernels [--time RUNS [--widths HIDDEN,FFN,HEADS,KV_HEADS,HEAD[,EXPERTS,USED]]] LABEL [FAMILY ...], as in: "
+                   "layer_kernels cuda:0 llama\n";
+  return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   int timed = 0;
+  std::optional<LayerWidths> widths;
   if (argc > 2 && std::string_view(argv[1]) == "--time") timed = std::atoi(argv[2]), argc -= 2, argv += 2;
-  if (argc < 2 || timed < 0) {
-    to_messages() << "usage: layer_kernels [--time RUNS] LABEL [FAMILY ...], as in: layer_kernels cuda:0 llama\n";
-    return 2;
+  if (argc > 2 && std::string_view(argv[1]) == "--widths") {
+    widths = widths_of(argv[2]), argc -= 2, argv += 2;
+    if (!widths) return usage();
   }
+  if (argc < 2 || timed < 0) return usage();
   const std::vector<std::string> wanted(argv + 2, argv + argc);
   try {
     Selection selection;
@@ -119,7 +160,11 @@ int main(int argc, char** argv) {
         if (std::string_view(family->name) == "llama") variants = {usual, exact, invariant};
         for (const Variant& variant : variants)
           for (const Rows& kind : row_kinds)
-            for (const int layers : depths) run(*device, *family, variant, kind, layers, timed);
+            for (const int layers : depths) {
+              LayerFamily of = *family;
+              if (widths) of.usual = *widths;
+              run(*device, of, variant, kind, layers, timed);
+            }
       }
       return 0;
     }

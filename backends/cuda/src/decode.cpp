@@ -467,11 +467,8 @@ class FewRows : Fuser {
     const std::uint32_t id = graph_.nodes[product].inputs[2];
     return serves_rows(id) && most_rows_ * tensor(id).dims[1] <= few_pairs;
   }
-  /// Whether one warp goes through a token's experts as fast as a warp each.
-  bool sums_in_one(std::uint32_t product) const { return tensor(graph_.nodes[product].inputs[2]).dims[1] <= most_summed_experts; }
-  Refusal why_no_experts(std::uint32_t product, bool summed) const override {
-    if (!few_experts(product)) return "it may have more pairs of a token and an expert than each output's warp takes";
-    return summed && !sums_in_one(product) ? "a token has more experts than one warp sums" : nullptr;
+  Refusal why_no_experts(std::uint32_t product) const override {
+    return few_experts(product) ? nullptr : "it may have more pairs of a token and an expert than each output's warp takes";
   }
 
   Refusal why_no_glu(std::uint32_t gate, std::uint32_t up) const override {
@@ -482,7 +479,7 @@ class FewRows : Fuser {
   }
   sdk::Alone alone(std::uint32_t n) const override {
     if (graph_.nodes[n].op == QUERN_OP_MATMUL_ID) {
-      const Refusal why = why_no_experts(n, true);
+      const Refusal why = why_no_experts(n);
       return {n, "experts", why != nullptr ? why : "it is not gate or up of a gated activation, nor what a weighted sum alone reads"};
     }
     if (graph_.nodes[n].op == QUERN_OP_MOE_COMBINE)

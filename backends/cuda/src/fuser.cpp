@@ -157,11 +157,11 @@ Step& Fuser::add_row(const Row& row, std::function<void(RowParams&, const StepCo
 
 void Fuser::find_experts() {
   for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-    if (const auto glu = expert_glu_at(n); glu && why_no_experts(glu->gate, false) == nullptr) {
+    if (const auto glu = expert_glu_at(n); glu && why_no_experts(glu->gate) == nullptr) {
       expert_glus_[n] = *glu;
       done_[glu->gate] = done_[glu->up] = true;
     }
-    if (const std::uint32_t down = expert_product_of(n); down != none && why_no_experts(down, true) == nullptr) {
+    if (const std::uint32_t down = expert_product_of(n); down != none && why_no_experts(down) == nullptr) {
       expert_sums_[n] = down;
       done_[down] = true;
     }

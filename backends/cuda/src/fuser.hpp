@@ -26,10 +26,8 @@ class Fuser : protected Uses {
   virtual Refusal why_no_attention(std::uint32_t node, const Attention& what) const = 0;
   virtual Refusal why_no_norm(std::uint32_t norm) const = 0;
   virtual Refusal why_no_glu(std::uint32_t gate, std::uint32_t up) const = 0;  // gate is up: the halves of one product
-  /// Of a product of chosen experts; `summed`: of a weighted sum, else of a glu.
-  virtual Refusal why_no_experts(std::uint32_t /*product*/, bool /*summed*/) const {
-    return "this schedule has no kernels of chosen experts";
-  }
+  /// Of a product of chosen experts.
+  virtual Refusal why_no_experts(std::uint32_t /*product*/) const { return "this schedule has no kernels of chosen experts"; }
   /// The form in which a product reads its operand; negative: in f32, which it converts itself.
   virtual int form_of(std::uint32_t product) const = 0;
   virtual std::uint64_t operand_bytes_of(std::uint32_t product, int form) const = 0;

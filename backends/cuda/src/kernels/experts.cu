@@ -1,19 +1,9 @@
 // matmul_id and its gradient: pairs of a token and an expert are put in order by expert, then each expert's pairs are rows of a product.
-#include "experts.hpp"
 #include "activation.cuh"
-#include "strided.cuh"
+#include "experts.cuh"
 #include "tile_product.cuh"
 
-enum { DROPPED = -1, STRAY = -2 };
-DEV int expert_of(const ExpertParams& p, i64 pair) {
-  const int e = *reinterpret_cast<const int*>(at<const char>(p.id.data) + pair / p.used * p.id.strides[0] + pair % p.used * p.id.step);
-  return e == -1 ? DROPPED : e >= 0 && e < p.experts ? e : STRAY;
-}
-/// That of a pair whose token the predicate lets through.
-DEV int live_expert_of(const ExpertParams& p, i64 pair) { return is_live(p.live, pair / p.used) ? expert_of(p, pair) : DROPPED; }
-DEV const char* pair_row(const ExpertParams& p, const Operand& o, i64 pair) {
-  return at<const char>(o.data) + pair / p.used * o.strides[0] + pair % p.used * o.strides[1];
-}
+static_assert((int)TILE_PAIRS == (int)TILE_ROWS, "a tile of pairs is one of rows");
 
 /// One block an expert: how many pairs come before its own, then these, in their order.
 KERNEL(256) expert_lists(const __grid_constant__ ExpertParams p) {
@@ -55,7 +45,7 @@ KERNEL(32) expert_tiles(const __grid_constant__ ExpertParams p) {
   const int* start = at<const int>(p.start);
   int before = 0;
   for (int first = 0; first < p.experts; first += 32) {
-    const int e = first + threadIdx.x, tiles = e < p.experts ? (start[e + 1] - start[e] + TILE_ROWS - 1) / TILE_ROWS : 0;
+    const int e = first + threadIdx.x, tiles = e < p.experts ? (start[e + 1] - start[e] + TILE_PAIRS - 1) / TILE_PAIRS : 0;
     int scan = tiles;
 #pragma unroll
     for (int o = 1; o < 32; o <<= 1) {
@@ -66,22 +56,6 @@ KERNEL(32) expert_tiles(const __grid_constant__ ExpertParams p) {
     before += __shfl_sync(~0u, scan, 31);
   }
   if (threadIdx.x == 0) at<int>(p.tiles)[p.experts] = before;
-}
-
-/// The expert of a tile, and its first pair and count in the order; false: there is no such tile.
-DEV bool pairs_of_tile(const ExpertParams& p, int tile, int& expert, int& first, int& count) {
-  const int* tiles = at<const int>(p.tiles);
-  if (tile >= tiles[p.experts]) return false;
-  int low = 0, high = (int)p.experts - 1;  // the last expert whose tiles start at or before this one
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (tiles[middle] <= tile) low = middle;
-    else high = middle - 1;
-  }
-  expert = low;
-  first = at<const int>(p.start)[low] + (tile - tiles[low]) * TILE_ROWS;
-  count = min((int)TILE_ROWS, at<const int>(p.start)[low + 1] - first);
-  return true;
 }
 
 /// y of a tile of an expert's pairs. The grid: tiles of n, tiles of pairs.
@@ -108,66 +82,183 @@ KERNEL(256) matmul_id(const __grid_constant__ ExpertParams p) {
   });
 }
 
-/// A warp's dot product of row n of an expert's weights with a row of a.
-DEV float dot_of(const Operand& b, const Blocks& pieces, bool is_blocks, const Operand& a, const char* x, int expert, i64 n, i64 k) {
-  const int lane = threadIdx.x & 31;
-  const char* w = at<const char>(b.data) + expert * b.strides[0] + n * b.strides[1];
-  float sum = 0.0f;
-  if (is_blocks) {
-    Blocks row = pieces;
+// Of few pairs each output is a warp's. A block's rows of activations lie in shared memory where they fit, a sixteen 20 floats behind the one
+// before: the eight lanes that read 16 bytes at once find them in different banks.
+enum { SIXTEEN = 20, OUTPUTS = 2 };  // OUTPUTS: of a warp, one after the other or, of one weight, at once
+
+/// A row of activations: in shared memory, or where it is.
+struct Activations16 {
+  const Operand& a;
+  const char* row;
+  const float* staged;  // null: not in shared memory
+
+  DEV void sixteen(i64 s, float* out) const {
+    if (!staged) return load_sixteen(a, row, s, out);
 #pragma unroll
-    for (int piece = 0; piece < 4; ++piece) row.plane[piece] += (Address)w;
-    for (i64 sixteen = lane; sixteen < k / 16; sixteen += 32) {
-      float v[16];
-      decode16(row, sixteen, v);
-#pragma unroll
-      for (int i = 0; i < 16; ++i) sum = fmaf(v[i], load_at(a, x, sixteen * 16 + i), sum);
+    for (int i = 0; i < 4; ++i) {
+      const float4 v = reinterpret_cast<const float4*>(staged + s * SIXTEEN)[i];
+      out[4 * i] = v.x;
+      out[4 * i + 1] = v.y;
+      out[4 * i + 2] = v.z;
+      out[4 * i + 3] = v.w;
     }
-  } else {
-    for (i64 i = lane; i < k; i += 32) sum = fmaf(load_at(b, w, i), load_at(a, x, i), sum);
   }
-  return warp_sum(sum);
+  DEV float at(i64 i) const { return staged ? staged[i / 16 * SIXTEEN + i % 16] : load_at(a, row, i); }
+};
+/// Brings k elements of a row to shared memory; thread `thread` of `threads` that do.
+DEV void stage_row(float* to, const Operand& a, const char* row, i64 k, int thread, int threads) {
+  for (i64 i = thread; i < k; i += threads) to[i / 16 * SIXTEEN + i % 16] = load_at(a, row, i);
+}
+DEV i64 staged_floats(i64 k) { return (k + 15) / 16 * SIXTEEN; }
+
+/// The weights of an expert: blocks, or floats of which 16 lie behind each other, are read sixteen at once.
+struct ExpertWeights {
+  const Operand& b;
+  const Blocks& pieces;
+  bool blocks;
+
+  DEV const char* row(int expert, i64 n) const { return at<const char>(b.data) + expert * b.strides[0] + n * b.strides[1]; }
+};
+template <int F, int N> DEV void dot_rows(const ExpertWeights& w, const char* const (&rows)[N], const Activations16& x, i64 k, float* sums) {
+  typedef Format<F> Weights;
+  for (i64 sixteen = threadIdx.x & 31; sixteen < k / 16; sixteen += 32) {
+    float u[16], v[N][16];
+#pragma unroll
+    for (int r = 0; r < N; ++r) {
+      Blocks blocks = w.pieces;
+#pragma unroll
+      for (int piece = 0; piece < 4; ++piece) blocks.plane[piece] += (Address)rows[r];
+      Weights::decode16(blocks, sixteen / Weights::sixteens, (int)(sixteen % Weights::sixteens), v[r]);
+    }
+    x.sixteen(sixteen, u);
+#pragma unroll
+    for (int r = 0; r < N; ++r)
+#pragma unroll
+      for (int i = 0; i < 16; ++i) sums[r] = fmaf(v[r][i], u[i], sums[r]);
+  }
+}
+/// A warp's dot products of N rows of weights with a row of activations.
+template <int N> DEV void dot_of(const ExpertWeights& w, const char* const (&rows)[N], const Activations16& x, i64 k, float* sums) {
+#pragma unroll
+  for (int r = 0; r < N; ++r) sums[r] = 0.0f;
+  if (!w.blocks) {
+    for (i64 i = threadIdx.x & 31; i < k; i += 32)
+#pragma unroll
+      for (int r = 0; r < N; ++r) sums[r] = fmaf(load_at(w.b, rows[r], i), x.at(i), sums[r]);
+  } else {
+    switch (w.pieces.dtype) {
+      case Q4_0: dot_rows<Q4_0>(w, rows, x, k, sums); break;
+      case Q4_1: dot_rows<Q4_1>(w, rows, x, k, sums); break;
+      case Q5_0: dot_rows<Q5_0>(w, rows, x, k, sums); break;
+      case Q5_1: dot_rows<Q5_1>(w, rows, x, k, sums); break;
+      case Q8_0: dot_rows<Q8_0>(w, rows, x, k, sums); break;
+      case Q4_K: dot_rows<Q4_K>(w, rows, x, k, sums); break;
+      case Q5_K: dot_rows<Q5_K>(w, rows, x, k, sums); break;
+      default: dot_rows<Q6_K>(w, rows, x, k, sums); break;
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < N; ++r) sums[r] = warp_sum(sums[r]);
 }
 
-/// The same for few pairs: one warp an output, blockIdx.y the pair. Zeros for pairs without an expert.
+/// The block's row of activations, that of pair blockIdx.y; `memory` has room for it where p.staged.
+DEV Activations16 row_of_block(const ExpertParams& p, i64 pair, bool wanted, float* memory) {
+  const char* row = pair_row(p, p.a, pair);
+  if (p.staged && wanted) stage_row(memory, p.a, row, p.k, threadIdx.x, blockDim.x);
+  __syncthreads();
+  return {p.a, row, p.staged ? memory : nullptr};
+}
+/// Products of few pairs: a warp has OUTPUTS outputs, blockIdx.y is the pair. Zeros for pairs without an expert.
 KERNEL(256) matmul_id_few(const __grid_constant__ ExpertParams p) {
+  extern __shared__ __align__(16) float memory[];
   wait_for_inputs();
-  const i64 pair = blockIdx.y, n = (i64)blockIdx.x * 8 + (threadIdx.x >> 5);
-  const int expert = expert_of(p, pair);
+  const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * 8 + (threadIdx.x >> 5)) * OUTPUTS;
+  const int expert = expert_of(p, pair), lane = threadIdx.x & 31;
   if (expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.faults);
-  if (n >= p.n) return;
-  const float sum = expert < 0 ? 0.0f : dot_of(p.b, p.pieces, p.b_blocks != 0, p.a, pair_row(p, p.a, pair), expert, n, p.k);
-  if ((threadIdx.x & 31) == 0) store_at(p.y, const_cast<char*>(pair_row(p, p.y, pair)), n, sum);
+  const Activations16 x = row_of_block(p, pair, expert >= 0, memory);
+  if (first >= p.n) return;
+  float sums[OUTPUTS] = {};
+  if (expert >= 0) {
+    const ExpertWeights w{p.b, p.pieces, p.b_blocks != 0};
+    const char* rows[OUTPUTS];
+#pragma unroll
+    for (int o = 0; o < OUTPUTS; ++o) rows[o] = w.row(expert, min(first + o, (i64)p.n - 1));
+    dot_of(w, rows, x, p.k, sums);
+  }
+  char* const y = const_cast<char*>(pair_row(p, p.y, pair));
+#pragma unroll
+  for (int o = 0; o < OUTPUTS; ++o)
+    if (lane == 0 && first + o < p.n) store_at(p.y, y, first + o, sums[o]);
 }
 /// Gate, up and their GLU.
 KERNEL(256) matmul_id_glu_few(const __grid_constant__ ExpertEndParams q) {
+  extern __shared__ __align__(16) float memory[];
   wait_for_inputs();
   const ExpertParams& p = q.of;
-  const i64 pair = blockIdx.y, n = (i64)blockIdx.x * 8 + (threadIdx.x >> 5);
-  const int expert = expert_of(p, pair);
+  const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * 8 + (threadIdx.x >> 5)) * OUTPUTS;
+  const int expert = expert_of(p, pair), lane = threadIdx.x & 31;
   if (expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.faults);
-  if (n >= p.n) return;
-  const char* x = pair_row(p, p.a, pair);
-  const float gate = expert < 0 ? 0.0f : dot_of(p.b, p.pieces, p.b_blocks != 0, p.a, x, expert, n, p.k);
-  const float up = expert < 0 ? 0.0f : dot_of(q.up, q.up_pieces, q.up_blocks != 0, p.a, x, expert, n, p.k);
-  if ((threadIdx.x & 31) == 0) store_at(p.y, const_cast<char*>(pair_row(p, p.y, pair)), n, activated(gate, q.activation) * up);
+  const Activations16 x = row_of_block(p, pair, expert >= 0, memory);
+  const ExpertWeights gates{p.b, p.pieces, p.b_blocks != 0}, ups{q.up, q.up_pieces, q.up_blocks != 0};
+  const bool alike = gates.blocks && ups.blocks && q.up_pieces.dtype == p.pieces.dtype;
+  char* const y = const_cast<char*>(pair_row(p, p.y, pair));
+  for (i64 n = first; n < min(first + OUTPUTS, (i64)p.n); ++n) {
+    float both[2] = {};  // gate and up
+    if (expert >= 0 && alike) {
+      const char* const rows[2] = {gates.row(expert, n), ups.row(expert, n)};
+      dot_of(gates, rows, x, p.k, both);
+    } else if (expert >= 0) {
+#pragma unroll 1
+      for (int part = 0; part < 2; ++part) {
+        const ExpertWeights& w = part == 0 ? gates : ups;
+        const char* const row[1] = {w.row(expert, n)};
+        float one[1];
+        dot_of(w, row, x, p.k, one);
+        both[part] = one[0];
+      }
+    }
+    if (lane == 0) store_at(p.y, y, n, activated(both[0], q.activation) * both[1]);
+  }
 }
-/// The weighted sum over a token's experts, perhaps with a residual; blockIdx.y the token.
+/// The weighted sum over a token's experts, perhaps with a residual; blockIdx.y the token. `warps` warps share the experts of OUTPUTS outputs.
 KERNEL(256) matmul_id_combine_few(const __grid_constant__ ExpertEndParams q) {
+  extern __shared__ __align__(16) float memory[];
+  __shared__ float parts[8][OUTPUTS];
   wait_for_inputs();
   const ExpertParams& p = q.of;
-  const i64 token = blockIdx.y, n = (i64)blockIdx.x * 8 + (threadIdx.x >> 5);
-  const bool told = blockIdx.x == 0 && threadIdx.x == 0;
-  float sum = 0.0f;
-  for (i64 u = 0; u < p.used; ++u) {
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, share = warp % q.warps;
+  const i64 token = blockIdx.y, first = ((i64)blockIdx.x * (8 / q.warps) + warp / q.warps) * OUTPUTS;
+  const bool told = blockIdx.x == 0 && lane == 0;
+  float* const staged = p.staged ? memory + share * staged_floats(p.k) : nullptr;  // then each warp has one expert
+  if (p.staged && warp < q.warps && share < p.used && expert_of(p, token * p.used + share) >= 0)
+    stage_row(staged, p.a, pair_row(p, p.a, token * p.used + share), p.k, lane, 32);
+  __syncthreads();
+  float sums[OUTPUTS] = {};
+  const ExpertWeights w{p.b, p.pieces, p.b_blocks != 0};
+  for (i64 u = share; u < p.used; u += q.warps) {
     const i64 pair = token * p.used + u;
     const int expert = expert_of(p, pair);
     if (expert == STRAY && told) raise_fault(p.faults);
-    if (n >= p.n) continue;
-    const float y = expert < 0 ? 0.0f : dot_of(p.b, p.pieces, p.b_blocks != 0, p.a, pair_row(p, p.a, pair), expert, n, p.k);
-    sum = fmaf(*reinterpret_cast<const float*>(at<const char>(q.weight.data) + token * q.weight.strides[0] + u * q.weight.step), y, sum);
+    if (first >= p.n) continue;
+    float y[OUTPUTS] = {};
+    if (expert >= 0) {
+      const char* rows[OUTPUTS];
+#pragma unroll
+      for (int o = 0; o < OUTPUTS; ++o) rows[o] = w.row(expert, min(first + o, (i64)p.n - 1));
+      dot_of(w, rows, Activations16{p.a, pair_row(p, p.a, pair), staged}, p.k, y);
+    }
+    const float weight = *reinterpret_cast<const float*>(at<const char>(q.weight.data) + token * q.weight.strides[0] + u * q.weight.step);
+#pragma unroll
+    for (int o = 0; o < OUTPUTS; ++o) sums[o] = fmaf(weight, y[o], sums[o]);
   }
-  if (n >= p.n || (threadIdx.x & 31) != 0) return;
+  if (lane == 0)
+#pragma unroll
+    for (int o = 0; o < OUTPUTS; ++o) parts[warp][o] = sums[o];
+  __syncthreads();
+  const i64 n = first + lane;
+  if (share != 0 || lane >= OUTPUTS || n >= p.n) return;
+  float sum = parts[warp][lane];
+  for (int other = 1; other < q.warps; ++other) sum += parts[warp + other][lane];
   if (q.residual) sum += at<const float>(q.residual)[token * p.n + n];
   at<float>(q.y)[token * p.n + n] = sum;
 }

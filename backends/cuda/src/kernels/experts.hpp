@@ -18,6 +18,7 @@ struct ExpertParams {
   Address tiles;  // i32 [experts + 1]: how many tiles of 64 pairs lie before an expert's
   Address parts;  // f32 [pairs][k]: da of pairs, where a token has one row of a
   int accumulate, shared_a;
+  int staged;  // of few pairs: their rows of a fit into shared memory
   Live live;
   Address faults;
 };
@@ -28,6 +29,7 @@ struct ExpertEndParams {
   Operand up;       // weights, as of.b
   Blocks up_pieces;
   int up_blocks, activation;  // activation: of gate
+  int warps;                  // of a sum: that share the experts of an output; 1, 2, 4 or 8
   Operand weight;             // f32 [t, used]: stride of t, and step
   Address residual, y;        // f32 [t][n]; residual or 0
 };

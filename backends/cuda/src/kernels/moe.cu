@@ -27,6 +27,8 @@ struct Scores {
 /// Whether (key, expert) comes before (other, its expert): larger first, ties to the lowest.
 DEV bool is_before(float key, int e, float other, int f) { return key > other || (key == other && e < f); }
 
+enum { KEPT = 8 };
+
 KERNEL(256) moe_router(const __grid_constant__ RouterParams p) {
   wait_for_inputs();
   const i64 row = (i64)blockIdx.x * 8 + (threadIdx.x >> 5);
@@ -34,20 +36,29 @@ KERNEL(256) moe_router(const __grid_constant__ RouterParams p) {
   if (row >= p.rows.count) return;
   const Scores scores(p, row);
   char *id = place(p.id, p.rows, row), *weight = place(p.weight, p.rows, row);
+  const auto key_of = [&](int e) {
+    const float key = p.bias ? scores.of(e) + at<const float>(p.bias)[e] : scores.logit(e);
+    return key != key ? -INFINITY_F : key;
+  };
+  float kept[KEPT];  // keys of the lane's first experts; those of others are made anew for each choice
+#pragma unroll
+  for (int i = 0; i < KEPT; ++i) kept[i] = lane + i * 32 < p.experts ? key_of(lane + i * 32) : -INFINITY_F;
   float last = INFINITY_F, sum = 0.0f;
   int chosen = -1;
   for (i64 u = 0; u < p.used; ++u) {
     float best = -INFINITY_F;
     int who = none;
-    for (int e = lane; e < p.experts; e += 32) {
-      float key = p.bias ? scores.of(e) + at<const float>(p.bias)[e] : scores.logit(e);
-      if (key != key) key = -INFINITY_F;
-      if (u > 0 && !is_before(last, chosen, key, e)) continue;  // chosen before
+    const auto consider = [&](float key, int e) {
+      if (u > 0 && !is_before(last, chosen, key, e)) return;  // chosen before
       if (who == none || is_before(key, e, best, who)) {
         best = key;
         who = e;
       }
-    }
+    };
+#pragma unroll
+    for (int i = 0; i < KEPT; ++i)
+      if (lane + i * 32 < p.experts) consider(kept[i], lane + i * 32);
+    for (int e = lane + KEPT * 32; e < p.experts; e += 32) consider(key_of(e), e);
 #pragma unroll
     for (int o = 16; o; o >>= 1) {
       const float key = __shfl_xor_sync(~0u, best, o);

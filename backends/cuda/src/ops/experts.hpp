@@ -7,8 +7,6 @@ namespace quern::cuda {
 
 /// Pairs of a token and an expert up to which each output is a warp's, in every schedule.
 constexpr std::int64_t few_pairs = 32;
-/// Experts of a token whose outputs one warp sums. Eight in one took longer than eight warps and a kernel more (docs/lab/cuda.md).
-constexpr std::int64_t most_summed_experts = 2;
 /// activation(gate) * up of a matmul_id call (gate's) and the weights of up, to `y`.
 void launch_expert_glu(const Call& gate, const Tensor& up, int activation, const Tensor& y, Launcher& launcher);
 /// The sum over a token's experts of a matmul_id call, by `weight` [t, used], and a residual or 0; f32 rows.

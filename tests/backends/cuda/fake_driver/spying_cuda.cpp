@@ -1,10 +1,14 @@
 // A libcuda.so.1 that hands every call on to the driver that SPIED_DRIVER names, a card's or fake_cuda.cpp's, and writes down in the file
 // SPY_LOG what it was asked, in the words of fake_cuda.cpp: what a step asks of a real card's driver.
 //
+// With SPY_TIMES set, each kernel runs alone: the line of a launch has the nanoseconds from its launch to its end, some microseconds of the driver
+// included, and no graph is made, so that the kernels of every step are launched one by one.
+//
 // No function here has more than six arguments, all of them integers or pointers, which x86-64 and AArch64 pass in registers: so one
 // signature hands on any of them.
 #include "driver.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -19,6 +23,11 @@ using Word = unsigned long;
 using AnyFunction = int (*)(Word, Word, Word, Word, Word, Word);
 
 thread_local bool capturing = false;
+
+bool timing() {
+  static const bool is = std::getenv("SPY_TIMES") != nullptr;
+  return is;
+}
 
 AnyFunction real(const char* name) {
   static void* const driver = dlopen(std::getenv("SPIED_DRIVER"), RTLD_NOW | RTLD_LOCAL);
@@ -66,11 +75,11 @@ void note_call(std::string_view name, Word b, Word c) {
   else if (name == "cuMemcpyDtoHAsync_v2") note(capturing ? "captured_copy" : "from_device", c);
   else if (name == "cuMemcpyDtoDAsync_v2") note(capturing ? "captured_copy" : "inside", c);
   else if (name == "cuMemsetD32Async" || name == "cuMemsetD8Async") note(capturing ? "captured_set" : "set", c);
-  else if (name == "cuLaunchKernelEx") note(capturing ? "captured_launch" : "launch", 0, names().of(b).c_str());
+  else if (name == "cuLaunchKernelEx" && !timing()) note(capturing ? "captured_launch" : "launch", 0, names().of(b).c_str());
   else if (name == "cuGraphInstantiateWithFlags") note("instantiate", 0);
   else if (name == "cuGraphLaunch") note("graph", 0);
   else if (name == "cuStreamSynchronize" || name == "cuEventSynchronize" || name == "cuCtxSynchronize") note("wait", 0);
-  else if (name == "cuStreamBeginCapture_v2") capturing = true;
+  else if (name == "cuStreamBeginCapture_v2") capturing = !timing();
   else if (name == "cuStreamEndCapture") capturing = false;
 }
 
@@ -79,13 +88,29 @@ void note_result(std::string_view name, int result, Word a, Word c) {
   if (name == "cuModuleGetFunction" && result == 0) names().put(*reinterpret_cast<const Word*>(a), reinterpret_cast<const char*>(c));
 }
 
+/// A call of the driver's, a launch between two waits where kernels are timed.
+int handed_on(std::string_view name, AnyFunction function, Word a, Word b, Word c, Word d, Word e, Word f) {
+  constexpr int not_supported = 801;  // CUDA_ERROR_NOT_SUPPORTED
+  if (!timing()) return function(a, b, c, d, e, f);
+  if (name == "cuStreamBeginCapture_v2") return not_supported;
+  if (name != "cuLaunchKernelEx") return function(a, b, c, d, e, f);
+  const AnyFunction wait = real("cuCtxSynchronize");
+  wait(0, 0, 0, 0, 0, 0);
+  const auto start = std::chrono::steady_clock::now();
+  const int result = function(a, b, c, d, e, f);
+  wait(0, 0, 0, 0, 0, 0);
+  const auto took = std::chrono::steady_clock::now() - start;
+  note("launch", static_cast<unsigned long long>(std::chrono::nanoseconds(took).count()), names().of(b).c_str());
+  return result;
+}
+
 }  // namespace
 
 #define SPY(name, arguments) \
   extern "C" [[gnu::visibility("default")]] int name(Word a, Word b, Word c, Word d, Word e, Word f) { \
     static const AnyFunction function = real(#name); \
     note_call(#name, b, c); \
-    const int result = function(a, b, c, d, e, f); \
+    const int result = handed_on(#name, function, a, b, c, d, e, f); \
     note_result(#name, result, a, c); \
     return result; \
   }

@@ -1,0 +1,50 @@
+// Pairs of a token and an expert: which they are, where their rows lie, and the tiles of one expert's pairs.
+#pragma once
+#include "experts.hpp"
+#include "strided.cuh"
+
+enum { TILE_PAIRS = 64 };
+enum { DROPPED = -1, STRAY = -2 };
+DEV int expert_of(const ExpertParams& p, i64 pair) {
+  const int e = *reinterpret_cast<const int*>(at<const char>(p.id.data) + pair / p.used * p.id.strides[0] + pair % p.used * p.id.step);
+  return e == -1 ? DROPPED : e >= 0 && e < p.experts ? e : STRAY;
+}
+/// That of a pair whose token the predicate lets through.
+DEV int live_expert_of(const ExpertParams& p, i64 pair) { return is_live(p.live, pair / p.used) ? expert_of(p, pair) : DROPPED; }
+DEV const char* pair_row(const ExpertParams& p, const Operand& o, i64 pair) {
+  return at<const char>(o.data) + pair / p.used * o.strides[0] + pair % p.used * o.strides[1];
+}
+
+/// Sixteen elements of a row, by vectors where it has floats one behind the other.
+DEV void load_sixteen(const Operand& o, const char* row, i64 sixteen, float* out) {
+  const char* from = row + sixteen * 16 * o.step;
+  if (o.dtype == F32 && o.step == 4 && ((Address)from & 15) == 0) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float4 v = reinterpret_cast<const float4*>(from)[i];
+      out[4 * i] = v.x;
+      out[4 * i + 1] = v.y;
+      out[4 * i + 2] = v.z;
+      out[4 * i + 3] = v.w;
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 16; ++i) out[i] = load_at(o, from, i);
+}
+
+/// The expert of a tile, and its first pair and count in the order; false: there is no such tile.
+DEV bool pairs_of_tile(const ExpertParams& p, int tile, int& expert, int& first, int& count) {
+  const int* tiles = at<const int>(p.tiles);
+  if (tile >= tiles[p.experts]) return false;
+  int low = 0, high = (int)p.experts - 1;  // the last expert whose tiles start at or before this one
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (tiles[middle] <= tile) low = middle;
+    else high = middle - 1;
+  }
+  expert = low;
+  first = at<const int>(p.start)[low] + (tile - tiles[low]) * TILE_PAIRS;
+  count = min((int)TILE_PAIRS, at<const int>(p.start)[low + 1] - first);
+  return true;
+}
