@@ -117,23 +117,13 @@ template <Weights W> DEV void multiply_pairs(const ExpertParams& p, ExpertTile& 
         }
     }
 }
+#define MULTIPLY_PAIRS(weights) \
+  __shared__ __align__(16) ExpertTile s; \
+  multiply_pairs<weights>(p, s);
+#else
+#define MULTIPLY_PAIRS(weights)
 #endif
 
-KERNEL(256) matmul_id_blocks(const __grid_constant__ ExpertParams p) {
-#if __CUDA_ARCH__ >= 800
-  __shared__ __align__(16) ExpertTile s;
-  multiply_pairs<OF_BLOCKS>(p, s);
-#endif
-}
-KERNEL(256) matmul_id_f16(const __grid_constant__ ExpertParams p) {
-#if __CUDA_ARCH__ >= 800
-  __shared__ __align__(16) ExpertTile s;
-  multiply_pairs<OF_F16>(p, s);
-#endif
-}
-KERNEL(256) matmul_id_bf16(const __grid_constant__ ExpertParams p) {
-#if __CUDA_ARCH__ >= 800
-  __shared__ __align__(16) ExpertTile s;
-  multiply_pairs<OF_BF16>(p, s);
-#endif
-}
+KERNEL(256) matmul_id_blocks(const __grid_constant__ ExpertParams p) { MULTIPLY_PAIRS(OF_BLOCKS) }
+KERNEL(256) matmul_id_f16(const __grid_constant__ ExpertParams p) { MULTIPLY_PAIRS(OF_F16) }
+KERNEL(256) matmul_id_bf16(const __grid_constant__ ExpertParams p) { MULTIPLY_PAIRS(OF_BF16) }
