@@ -7,8 +7,10 @@
 #include "quern/quern_sanitizer.h"
 
 #include <gtest/gtest.h>
+
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -23,8 +25,14 @@ namespace {
 TEST(MachinePeaks, OfBf16AreOfPairsWhereTheyAreFaster) {
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx512bf16")) GTEST_SKIP() << "this processor has no AVX-512 BF16";
-  const double f32 = multiply_add_peak(1, Arithmetic::f32), bf16 = multiply_add_peak(1, Arithmetic::bf16);
-  EXPECT_GE(bf16, (__builtin_cpu_is("amd") ? 1.4 : 0.7) * f32);  // twice, or the same; other work on the machine may slow either
+  // Twice, or the same. Other work on the machine may slow either: each counts as fast as it ever was, and a slow way stays slow.
+  const double least = __builtin_cpu_is("amd") ? 1.4 : 0.7;
+  double f32 = 0, bf16 = 0;
+  for (int i = 0; i < 20 && (i == 0 || bf16 < least * f32); ++i) {
+    f32 = std::max(f32, multiply_add_peak(1, Arithmetic::f32));
+    bf16 = std::max(bf16, multiply_add_peak(1, Arithmetic::bf16));
+  }
+  EXPECT_GE(bf16, least * f32);
 #else
   GTEST_SKIP() << "of processors with AVX-512 BF16";
 #endif
