@@ -9,7 +9,7 @@
 namespace quern::vulkan {
 
 Fusion::Fusion(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier)
-    : Uses(graph), card_(card), tier_(tier), products_of_(graph.values.size()) {
+    : Patterns(graph), card_(card), tier_(tier), products_of_(graph.values.size()) {
   const auto count = static_cast<std::uint32_t>(graph.nodes.size());
   for (std::uint32_t n = 0; n < count; ++n) {
     stored_.push_back(n), latest_.push_back(n);
@@ -37,7 +37,7 @@ bool Fusion::may_be_early(std::uint32_t v, std::uint32_t at, std::uint32_t n) co
 Refusal Fusion::why_no_product(std::uint32_t n) const {
   const sdk::ResolvedNode& node = graph_.nodes[n];
   if (node.op != QUERN_OP_MATMUL) return "it is no product of two matrices";
-  if (!joins(n)) return alone_because(n);
+  if (!joins(n)) return why_alone(n);
   if (!given(node.inputs[1])) return "its weights are made in the graph";
   if (input(n, 3) != none) return "it has an addend of its own";
   const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]);
@@ -101,7 +101,7 @@ Refusal Fusion::why_no_activation(std::uint32_t n) const {
 Refusal Fusion::why_not_quantised(std::uint32_t n) const {
   const sdk::ResolvedNode& node = graph_.nodes[n];
   if (node.op != QUERN_OP_RMS_NORM && node.op != QUERN_OP_GLU) return "it is no norm and no gated activation";
-  if (!joins(n)) return alone_because(n);
+  if (!joins(n)) return why_alone(n);
   const std::uint32_t y = node.outputs[0];
   if (kept(root(y))) return "the host reads its result";
   if (!only_products_read(y)) return "its result is read by a node that is no fused product";
@@ -153,70 +153,36 @@ std::uint32_t Fusion::add_of(std::uint32_t product, std::uint32_t& other, Refusa
     if (why != nullptr) *why = reason;
     return none;
   };
-  const std::uint32_t y = root(graph_.nodes[product].outputs[0]);
-  if (kept(y) || readers(y).size() != 1) return no("the product is read by another node too");
-  const std::uint32_t n = readers(y)[0];
-  const sdk::ResolvedNode& node = graph_.nodes[n];
-  if (node.op != QUERN_OP_ADD) return no("it is no sum");
-  if (!joins(n)) return no(alone_because(n));
-  if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return no("an operand has a factor");
-  const std::uint32_t operand = node.inputs[root(node.inputs[0]) == y ? 1 : 0];
-  if (root(operand) == y) return no("both operands are the product");
-  if (!whole(operand) || !whole(node.inputs[0]) || !whole(node.inputs[1]) || !whole(node.outputs[0]))
-    return no("it reads or writes a part of a value or a strided view");
-  const Tensor &t = tensor(operand), &sum = tensor(node.outputs[0]);
-  if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !sdk::check_same_shape(t, sum).empty())
-    return no("its operands are not f32 of one shape");
+  std::uint32_t operand = none;
+  const std::uint32_t n = sum_of(product, operand, why);
+  if (n == none) return none;
   if (graph_.source.values[root(operand)].kind == QUERN_VALUE_STATE)  // which a node in between may write
     return no("its other operand is a state");
   const std::uint32_t made = maker(root(operand));
   if (made != none && stored_[made] > product) return no("its other operand is made behind the product");
-  if (!may_be_early(node.outputs[0], product, n)) return no("the memory of its result is read or written between the product and it");
+  if (!may_be_early(graph_.nodes[n].outputs[0], product, n))
+    return no("the memory of its result is read or written between the product and it");
   other = operand;
   return n;
 }
 
-/// A plain rotation of f32 whose result is `value`, by the positions of an attention node; or none.
+/// A rotation of f32 to f32 by the positions of an attention node; or none.
 std::uint32_t Fusion::rope_of(std::uint32_t value, std::uint32_t attention, Refusal& why) const {
-  const auto no = [&](Refusal reason) {
-    why = reason;
-    return none;
-  };
-  const std::uint32_t n = maker(root(value));
-  if (n == none || graph_.nodes[n].op != QUERN_OP_ROPE) return no("its queries or keys come from no rotation");
-  if (!joins(n)) return no(alone_because(n));
-  const sdk::ResolvedNode& node = graph_.nodes[n];
-  if (!whole(value)) return no("rotated queries or keys are a part of a value or a strided view");
-  if (node.attributes->integer(QUERN_KEY_INVERSE) != 0) return no("a rotation before it is inverse");
-  for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
-    if (node.attributes->integer(key) != 0) return no("a rotation before it has sections");
-  if (node.inputs[1] != graph_.nodes[attention].inputs[5])
-    return no("a rotation before it has other positions or a table that is made in the graph");
-  if (tensor(node.inputs[0]).dtype != QUERN_F32 || tensor(value).dtype != QUERN_F32) return no("its queries or keys are not f32");
-  return in_rows(node.inputs[0]) ? n : no("what a rotation reads is no packed part of each row");
+  const std::uint32_t n = rotation_of(value, graph_.nodes[attention].inputs[5], &why);
+  if (n == none || tensor(value).dtype == QUERN_F32) return n;
+  why = "its queries or keys are not f32";
+  return none;
 }
-/// The one node before an attention node that writes a cache, under its block table, slots and positions; or none.
+/// The node before an attention node that writes a cache, and through the view that attention has of it; or none.
 std::uint32_t Fusion::writer_of(std::uint32_t cache, std::uint32_t attention, Refusal& why) const {
-  const auto no = [&](Refusal reason) {
-    why = reason;
-    return none;
-  };
-  std::uint32_t found = none;
-  for (const std::uint32_t w : writers(root(cache))) {
-    if (w >= attention) break;
-    if (found != none) return no("two nodes before it write one cache");
-    if (graph_.nodes[w].op != QUERN_OP_KV_WRITE) return no("another node before it writes its cache");
-    if (!joins(w)) return no(alone_because(w));
-    for (std::size_t i = 1; i <= 3; ++i)
-      if (graph_.nodes[w].inputs[i] != graph_.nodes[attention].inputs[i + 2])
-        return no("a cache is written under another table of pages, other slots or positions");
-    const sdk::ResolvedValue &written = graph_.values[graph_.nodes[w].outputs[0]], &read = graph_.values[cache];
-    if (written.offset != read.offset || !sdk::check_same_shape(written.tensor, read.tensor).empty() ||
-        !std::ranges::equal(written.tensor.strides, read.tensor.strides))
-      return no("a cache is written through another view");
-    found = w;
-  }
-  return found != none ? found : no("no node before it writes its cache");
+  const std::uint32_t w = cache_write_of(cache, attention, &why);
+  if (w == none) return none;
+  const sdk::ResolvedValue &written = graph_.values[graph_.nodes[w].outputs[0]], &read = graph_.values[cache];
+  if (written.offset == read.offset && sdk::check_same_shape(written.tensor, read.tensor).empty() &&
+      std::ranges::equal(written.tensor.strides, read.tensor.strides))
+    return w;
+  why = "a cache is written through another view";
+  return none;
 }
 
 /// Why the rotations and writes before an attention node are no one step; null: they are `r`.
@@ -254,26 +220,6 @@ Refusal Fusion::why_no_rotation(std::uint32_t n, Rotation& r) const {
   return r.packed || r.attends ? nullptr : "queries, keys and values are columns of a product, and more than attention reads them";
 }
 
-/// The norms, rotations and writes before an attention node, whether or not they can be one step.
-std::vector<std::uint32_t> Fusion::around_attention(std::uint32_t n) const {
-  std::vector<std::uint32_t> found;
-  const auto add = [&](std::uint32_t value) {
-    const std::uint32_t rope = maker(root(value));
-    if (rope == none || graph_.nodes[rope].op != QUERN_OP_ROPE) return;
-    found.push_back(rope);
-    const std::uint32_t norm = maker(root(graph_.nodes[rope].inputs[0]));
-    if (norm != none && graph_.nodes[norm].op == QUERN_OP_RMS_NORM) found.push_back(norm);
-  };
-  add(graph_.nodes[n].inputs[0]);
-  for (const std::size_t cache : {1u, 2u})
-    for (const std::uint32_t w : writers(root(graph_.nodes[n].inputs[cache]))) {
-      if (w >= n || graph_.nodes[w].op != QUERN_OP_KV_WRITE) continue;
-      found.push_back(w);
-      add(graph_.nodes[w].inputs[0]);
-    }
-  return found;
-}
-
 void Fusion::find_rotation(std::uint32_t n) {
   if (graph_.nodes[n].op != QUERN_OP_ATTENTION) return;
   Rotation r{};
@@ -289,7 +235,7 @@ void Fusion::find_rotation(std::uint32_t n) {
 Refusal Fusion::why_no_attention(std::uint32_t n) const {
   const sdk::ResolvedNode& node = graph_.nodes[n];
   if (node.op != QUERN_OP_ATTENTION) return "it is no attention";
-  if (!joins(n)) return alone_because(n);
+  if (!joins(n)) return why_alone(n);
   if (!is_f32(node.inputs[0]) || !is_f32(node.outputs[0]))
     return "its queries or its result are not f32, a part of a value or a strided view";
   for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})

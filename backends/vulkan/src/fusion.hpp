@@ -1,13 +1,14 @@
 // Which nodes of a graph the fused schedule computes together, and in words why it leaves the others alone (fused.cpp makes the steps).
 //
-// Who makes and reads a value, and what is written in between, the SDK answers (sdk/fusion/uses.hpp). Here stands what this backend's kernels take.
+// Who makes and reads a value, what is written in between, and what rotations, cache writes and sums look like, the SDK answers (sdk/fusion/). Here
+// stands what this backend's kernels take.
 // The step of another node may do a node's work, and then reads its operands later than where the node stands: each rule asks for that.
 #pragma once
 
 #include "card.hpp"
 #include "kernels.hpp"
 #include "op.hpp"
-#include "quern/sdk/fusion/uses.hpp"
+#include "quern/sdk/fusion/patterns.hpp"
 #include "quern/sdk/told_schedules.hpp"
 
 #include <array>
@@ -16,8 +17,7 @@
 
 namespace quern::vulkan {
 
-/// In words, why a rule does not take a node; null: it does.
-using Refusal = const char*;
+using sdk::fusion::Refusal;
 
 /// Two products of one row whose results are nothing but the halves of a SwiGLU; or one product of both, whose weights have rows for each.
 struct Pair {
@@ -44,11 +44,10 @@ struct Halves {
   std::uint64_t gate_from = 0, up_from = 0;
 };
 
-class Fusion : public sdk::fusion::Uses<sdk::ResolvedGraph> {
+class Fusion : public sdk::fusion::Patterns<sdk::ResolvedGraph> {
  public:
   Fusion(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier);
 
-  const Tensor& tensor(std::uint32_t v) const { return graph_.values[v].tensor; }
   std::uint32_t input(std::uint32_t n, std::size_t i) const { return i < graph_.nodes[n].inputs.size() ? graph_.nodes[n].inputs[i] : none; }
 
   bool is_product(std::uint32_t n) const { return why_no_product(n) == nullptr; }
@@ -86,7 +85,6 @@ class Fusion : public sdk::fusion::Uses<sdk::ResolvedGraph> {
   /// Packed f32, or columns of such rows.
   bool in_rows(std::uint32_t v) const { return is_f32(v) || columns_of(v); }
   bool is_rows(std::uint32_t v) const { return tensor(v).rank == 2 && in_rows(v); }
-  bool joins(std::uint32_t n) const { return alone_because(n) == nullptr; }
   bool only_products_read(std::uint32_t value) const;
   bool alone_f16(std::uint32_t n) const;
   bool inputs_stay(std::uint32_t n, std::uint32_t until) const;
@@ -100,7 +98,6 @@ class Fusion : public sdk::fusion::Uses<sdk::ResolvedGraph> {
   std::uint32_t rope_of(std::uint32_t value, std::uint32_t attention, Refusal& why) const;
   std::uint32_t writer_of(std::uint32_t cache, std::uint32_t attention, Refusal& why) const;
   std::uint32_t maker_for(std::uint32_t n, std::uint32_t v, std::uint32_t op) const;
-  std::vector<std::uint32_t> around_attention(std::uint32_t n) const;
   void find_pair(std::uint32_t n);
   void find_rotation(std::uint32_t n);
   void find_draw(std::uint32_t n);

@@ -56,6 +56,45 @@ class Patterns : public Uses<G> {
   /// Why not.
   Refusal why_alone(std::uint32_t n) const { return refusals_[n]; }
 
+  /// The rotation that makes a value by these positions, neither inverse nor in sections, of packed f32; or none.
+  std::uint32_t rotation_of(std::uint32_t value, std::uint32_t positions, Refusal* why = nullptr) const {
+    const auto no = [&](Refusal reason) {
+      tell(why, reason);
+      return none;
+    };
+    const std::uint32_t n = maker(root(value));
+    if (n == none || graph_.nodes[n].op != QUERN_OP_ROPE) return no("its queries or keys come from no rotation");
+    if (!joins(n)) return no(why_alone(n));
+    if (!whole(value)) return no("rotated queries or keys are a part of a value or a strided view");
+    const auto& node = graph_.nodes[n];
+    if (node.attributes->integer(QUERN_KEY_INVERSE) != 0) return no("a rotation before it is inverse");
+    for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
+      if (node.attributes->integer(key) != 0) return no("a rotation before it has sections");
+    if (node.inputs[1] != positions) return no("a rotation before it has other positions");
+    if (tensor(node.inputs[0]).dtype != QUERN_F32) return no("its queries or keys are not f32");
+    return columns_of(node.inputs[0]) ? n : no("what a rotation reads is no packed part of each row");
+  }
+  /// The one kv_write before an attention node that writes a cache, under its table of pages, slots and positions; or none.
+  std::uint32_t cache_write_of(std::uint32_t cache, std::uint32_t attention, Refusal* why = nullptr) const {
+    const auto no = [&](Refusal reason) {
+      tell(why, reason);
+      return none;
+    };
+    std::uint32_t found = none;
+    for (const std::uint32_t w : writers(root(cache))) {
+      if (w >= attention) break;
+      const auto& write = graph_.nodes[w];
+      if (write.op != QUERN_OP_KV_WRITE) return no("another node before it writes its cache");
+      if (found != none) return no("two nodes before it write one cache");
+      if (!joins(w)) return no(why_alone(w));
+      for (std::size_t i = 1; i <= 3; ++i)
+        if (write.inputs[i] != graph_.nodes[attention].inputs[i + 2])
+          return no("a cache is written under another table of pages, other slots or positions");
+      found = w;
+    }
+    return found != none ? found : no("no node before it writes its cache");
+  }
+
   /// An attention node whose queries and keys are rotated for it alone, by one table, and whose keys and values are written to the cache
   /// just before it: it and these four nodes can run as one or two kernels. Norms of queries and keys, of each head by one weight for
   /// all or of all heads together, are part of them too. Queries, keys and values may be columns of one product.
@@ -82,46 +121,19 @@ class Patterns : public Uses<G> {
         inner = reason;
         return none;
       };
-      const std::uint32_t r = root(value), n_rope = maker(r);
-      if (n_rope == none || graph_.nodes[n_rope].op != QUERN_OP_ROPE) return not_this("its queries or keys come from no rotation");
-      if (!joins(n_rope)) return not_this(why_alone(n_rope));
-      if (!only_reader(r, user)) return not_this("rotated queries or keys are read by another node too");
+      const std::uint32_t n_rope = rotation_of(value, node.inputs[5], &inner);
+      if (n_rope == none) return none;
+      if (!only_reader(root(value), user)) return not_this("rotated queries or keys are read by another node too");
       if (!stable(value)) return not_this("rotated queries or keys are written in place");
-      if (!whole(value)) return not_this("rotated queries or keys are a part of a value or a strided view");
-      const auto& rope = graph_.nodes[n_rope];
-      if (rope.attributes->integer(QUERN_KEY_INVERSE) != 0) return not_this("a rotation before it is inverse");
-      for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
-        if (rope.attributes->integer(key) != 0) return not_this("a rotation before it has sections");
-      if (rope.inputs[1] != node.inputs[5] || !given(rope.inputs[2]))
-        return not_this("a rotation before it has other positions or a table that is made in the graph");
-      if (tensor(rope.inputs[0]).dtype != QUERN_F32) return not_this("its queries or keys are not f32");
-      if (!columns_of(rope.inputs[0])) return not_this("what a rotation reads is no packed part of each row");
-      if (!stable(rope.inputs[0])) return not_this("what a rotation reads is written in place");
+      if (!given(graph_.nodes[n_rope].inputs[2])) return not_this("a rotation before it has a table that is made in the graph");
+      if (!stable(graph_.nodes[n_rope].inputs[0])) return not_this("what a rotation reads is written in place");
       return n_rope;
-    };
-    const auto writer_of = [&](std::uint32_t cache) {  // the one kv_write before this node that writes the cache
-      const auto not_this = [&](Refusal reason) {
-        inner = reason;
-        return none;
-      };
-      std::uint32_t found = none;
-      for (const std::uint32_t w : writers(root(cache))) {
-        if (w >= n) break;
-        const auto& write = graph_.nodes[w];
-        if (write.op != QUERN_OP_KV_WRITE) continue;  // it reads the cache as well: see `alone`
-        if (found != none) return not_this("two nodes before it write one cache");
-        if (!joins(w)) return not_this(why_alone(w));
-        if (write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] || write.inputs[3] != node.inputs[5])
-          return not_this("a cache is written under another table of pages, other slots or positions");
-        found = w;
-      }
-      return found != none ? found : not_this("no node before it writes its cache");
     };
     const std::uint32_t rope_q = rope_of(node.inputs[0], n);
     if (rope_q == none) return no(inner);
-    const std::uint32_t write_k = writer_of(node.inputs[1]);
+    const std::uint32_t write_k = cache_write_of(node.inputs[1], n, &inner);
     if (write_k == none) return no(inner);
-    const std::uint32_t write_v = writer_of(node.inputs[2]);
+    const std::uint32_t write_v = cache_write_of(node.inputs[2], n, &inner);
     if (write_v == none) return no(inner);
     if (root(node.inputs[1]) == root(node.inputs[2])) return no("keys and values lie in one cache");
     const std::uint32_t rope_k = rope_of(graph_.nodes[write_k].inputs[0], write_k);
@@ -287,10 +299,8 @@ class Patterns : public Uses<G> {
                ? n
                : none;
   }
-  /// The add node that sums the result of a product, or of such a sum, with a value `other` that is there before node `from`, or that a step
-  /// before it has stored: `made` of its node. Or none.
-  std::uint32_t add_of(std::uint32_t summand, std::uint32_t from, const std::vector<bool>& made, std::uint32_t& other,
-                       Refusal* why = nullptr) const {
+  /// The add node that sums the result of a node with another value `other`, both packed f32 of one shape, and nothing else reads it; or none.
+  std::uint32_t sum_of(std::uint32_t summand, std::uint32_t& other, Refusal* why = nullptr) const {
     const auto no = [&](Refusal reason) {
       tell(why, reason);
       return none;
@@ -302,18 +312,30 @@ class Patterns : public Uses<G> {
     if (node.op != QUERN_OP_ADD) return no("it is no sum");
     if (!joins(n)) return no(why_alone(n));
     if (node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return no("an operand has a factor");
-    const bool first = root(node.inputs[0]) == y;
-    const std::uint32_t operand = node.inputs[first ? 1 : 0];
+    const std::uint32_t operand = node.inputs[root(node.inputs[0]) == y ? 1 : 0];
     if (root(operand) == y) return no("both operands are the product");
     if (!whole(operand) || !whole(node.inputs[0]) || !whole(node.inputs[1]) || !whole(node.outputs[0]))
       return no("it reads or writes a part of a value or a strided view");
     const Tensor &t = tensor(operand), &sum = tensor(node.outputs[0]);
     if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !check_same_shape(t, sum).empty())
       return no("its operands are not f32 of one shape");
+    other = operand;
+    return n;
+  }
+  /// The same where `other` is there before node `from`, or a step before it has stored it: `made` of its node.
+  std::uint32_t add_of(std::uint32_t summand, std::uint32_t from, const std::vector<bool>& made, std::uint32_t& other,
+                       Refusal* why = nullptr) const {
+    const auto no = [&](Refusal reason) {
+      tell(why, reason);
+      return none;
+    };
+    std::uint32_t operand = none;
+    const std::uint32_t n = sum_of(summand, operand, why);
+    if (n == none) return none;
     const std::uint32_t made_by = maker(root(operand));
     if (made_by != none && made_by > from && !made[made_by]) return no("its other operand is made behind the product");
     // The sum is stored where the product stands.
-    if (!stable(operand) || !stable(node.outputs[0])) return no("its other operand or its result is written in place");
+    if (!stable(operand) || !stable(graph_.nodes[n].outputs[0])) return no("its other operand or its result is written in place");
     other = operand;
     return n;
   }
