@@ -203,8 +203,8 @@ void malloc_refuses(ScriptContext& t) {
   t.check(life->go() == QUERN_OK && life->got() == life->expected(), "afterwards the scenario completes again [C22]");
 }
 
-/// What a life leaves behind in malloc: later lives take as many blocks as earlier ones. A driver's own threads may take some at any time, so
-/// the least of the last four lives is compared with the most of six earlier ones: what adds up from life to life is above all of them.
+/// What a life leaves behind in malloc: later lives take as many blocks as earlier ones. A driver's own threads may take some at any time.
+/// So the least of the last four lives is compared with the most of six earlier ones. What adds up from life to life is above all of them.
 void lives_do_not_add_up(ScriptContext& t) {
   require_synchronous(t);
   TestHost host;

@@ -6,8 +6,8 @@
 // Its output goes to the file that the driver appends its launches to. It writes "mark FAMILY ROWS LAYERS" before each run and "end" behind it. Who
 // reads the file (scripts/layer_kernels.py) takes the difference of two depths: what lies before and behind the layers does not count.
 // With --time, on a device that computes: each step runs RUNS times, and "FAMILY ROWS LAYERS MICROSECONDS" is the median of them, the wait of the host
-// included, which the difference of two depths is without. Values of up to 16 MiB then have the contents that the suite gives them, so that routers
-// choose as they do in a model; of larger ones, whose contents change no time, none are written. --widths puts other widths in place of the family's.
+// included, which the difference of two depths is without. Values of up to 16 MiB then have the suite's contents, so that routers choose as in a model.
+// Larger ones get none: their contents change no time. --widths puts other widths in place of the family's.
 // Rows 1, 64 and 512 are of one sequence, 8 and 32 of as many sequences; each graph has room for 512 rows, as a session's step. Exit: 0; 2 usage;
 // 3 there is no such device; 1 a run failed.
 #include "cli/output.hpp"

@@ -1,4 +1,4 @@
-// matmul_id and its gradient: pairs of a token and an expert are put in order by expert, then each expert's pairs are rows of a product.
+// matmul_id and its gradient. Pairs of a token and an expert are put in order by expert. Each expert's pairs are then rows of a product.
 #include "activation.cuh"
 #include "experts.cuh"
 #include "tile_product.cuh"
@@ -82,9 +82,9 @@ KERNEL(256) matmul_id(const __grid_constant__ ExpertParams p) {
   });
 }
 
-// Of few pairs each output is a warp's. A block's rows of activations lie in shared memory where they fit, a sixteen 20 floats behind the one
-// before: the eight lanes that read 16 bytes at once find them in different banks.
-enum { SIXTEEN = 20, OUTPUTS = 2 };  // OUTPUTS: of a warp, one after the other or, of one weight, at once
+// Of few pairs each output is a warp's. A block's rows of activations lie in shared memory where they fit. Each 16 elements take 20 floats there:
+// eight lanes that read 16 bytes at once then use different banks. ops/experts.cpp counts with both numbers.
+enum { SIXTEEN = 20, OUTPUTS = 2 };  // floats that 16 elements take; outputs of a warp
 
 /// A row of activations: in shared memory, or where it is.
 struct Activations16 {
@@ -111,7 +111,7 @@ DEV void stage_row(float* to, const Operand& a, const char* row, i64 k, int thre
 }
 DEV i64 staged_floats(i64 k) { return (k + 15) / 16 * SIXTEEN; }
 
-/// The weights of an expert: blocks, or floats of which 16 lie behind each other, are read sixteen at once.
+/// The weights of an expert. Of blocks a lane reads sixteen elements at once, of floats one.
 struct ExpertWeights {
   const Operand& b;
   const Blocks& pieces;

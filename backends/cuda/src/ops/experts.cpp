@@ -78,14 +78,14 @@ ExpertParams params_of(const Call& call, const Roles& r, std::int64_t experts, L
   return p;
 }
 
-/// Outputs of a block of eight warps, of few pairs.
+/// Outputs of a block of eight warps, of few pairs: OUTPUTS of each in kernels/experts.cu.
 constexpr std::int64_t few_outputs = 16;
 /// Elements of a that a block of few pairs keeps in shared memory: 40 KiB with what keeps banks apart.
 constexpr std::int64_t most_staged = 8192;
 
 /// The shared memory that `rows` rows of a take, which p then has there; 0: they do not fit.
 unsigned stage(ExpertParams& p, std::int64_t rows) {
-  constexpr std::int64_t bytes_of_16 = 80;
+  constexpr std::int64_t bytes_of_16 = 80;  // SIXTEEN floats in kernels/experts.cu
   p.staged = rows * p.k <= most_staged ? 1 : 0;
   return p.staged != 0 ? static_cast<unsigned>(rows * ((p.k + 15) / 16) * bytes_of_16) : 0;
 }

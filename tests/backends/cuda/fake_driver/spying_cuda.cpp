@@ -1,8 +1,8 @@
 // A libcuda.so.1 that hands every call on to the driver that SPIED_DRIVER names, a card's or fake_cuda.cpp's, and writes down in the file
 // SPY_LOG what it was asked, in the words of fake_cuda.cpp: what a step asks of a real card's driver.
 //
-// With SPY_TIMES set, each kernel runs alone: the line of a launch has the nanoseconds from its launch to its end, some microseconds of the driver
-// included, and no graph is made, so that the kernels of every step are launched one by one.
+// With SPY_TIMES set, each kernel runs alone. The line of a launch has the nanoseconds from its launch to its end, with some microseconds of the
+// driver. No graph is made: the kernels of every step are launched one by one.
 //
 // No function here has more than six arguments, all of them integers or pointers, which x86-64 and AArch64 pass in registers: so one
 // signature hands on any of them.
