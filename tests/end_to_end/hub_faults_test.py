@@ -152,6 +152,16 @@ class Faults(HubCase):
         self.assertEqual(len(paths), 1)
         self.assertEqual(len(self.hub.requested("store")), 1)
 
+    def test_pulls_that_name_one_blob_at_a_time_all_succeed(self):
+        link = self.pull()
+        for _ in range(5):
+            link.unlink()
+            pulls = [subprocess.Popen([PROGRAM, "pull", "me/micro"], env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                     for _ in range(6)]
+            self.assertEqual([one.communicate(timeout=60)[1] for one in pulls], [b""] * 6)
+            self.assertEqual([one.returncode for one in pulls], [0] * 6)
+            self.assertEqual(link.read_bytes(), MODEL)
+
     def test_a_killed_pull_leaves_a_start_that_the_next_one_uses(self):
         self.fault(stalled(20))
         one = subprocess.Popen([PROGRAM, "pull", "me/micro"], env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

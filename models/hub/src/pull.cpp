@@ -62,11 +62,11 @@ bool has_size(const fs::path& path, std::uint64_t bytes) {
 void pull_blob(const RepositoryFolder& repository, const std::string& commit, const RemoteFile& file, const Settings& settings,
                Puller& puller) {
   puller.begin_file(file.path);
-  const fs::path blob = repository.blob(file.etag);
-  const auto is_here = [&] { return has_size(blob, file.bytes) || has_size(repository.snapshot(commit) / file.path, file.bytes); };
-  if (!is_here()) {
+  const fs::path blob = repository.blob(file.etag), named = repository.snapshot(commit) / file.path;
+  if (!has_size(named, file.bytes)) {
+    // The name is made under the lock too: of two pulls that make one link, the second would fail.
     const Lock lock(repository.lock(file.etag), settings.waits, [&] { return puller.tell("another process downloads it"); });
-    if (!is_here()) {
+    if (!has_size(blob, file.bytes) && !has_size(named, file.bytes)) {
       Download wanted;
       wanted.url = concat(settings.endpoint, "/", repository.repository, "/resolve/", commit, "/", url_path(file.path));
       wanted.label = file.path;
@@ -79,9 +79,9 @@ void pull_blob(const RepositoryFolder& repository, const std::string& commit, co
       download(wanted, puller.http, puller.patience);
       rename_into_place(wanted.incomplete, blob);
     }
+    if (has_size(blob, file.bytes)) point_to_blob(repository, commit, file.path, file.etag);
   }
   puller.moved(file.bytes);
-  if (has_size(blob, file.bytes)) point_to_blob(repository, commit, file.path, file.etag);
 }
 
 std::string pull_from_hub(const ModelName& name, const std::string& sha256, const Settings& settings) {
