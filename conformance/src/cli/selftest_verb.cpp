@@ -88,12 +88,15 @@ int selftest_verb(const Options& options) {
   std::size_t checked = 0;
   const std::vector<FalseKill> false_kills = run_unspoiled(plan, table, chosen, fates, checked);
 
-  std::size_t killed = 0;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    to_output() << sentence(chosen[i], fates[i]) << "\n";
-    killed += fates[i].end == Fate::End::killed;
-  }
+  // What is wrong stands first, where a long output is cut.
   for (const FalseKill& f : false_kills) to_output() << "THE UNSPOILED WRAPPER FAILS " << f.name << "\n    " << f.text << "\n";
+  std::size_t killed = 0;
+  for (const bool found : {false, true})
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      if ((fates[i].end == Fate::End::killed) != found) continue;
+      to_output() << sentence(chosen[i], fates[i]) << "\n";
+      killed += found ? 1 : 0;
+    }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   to_output() << chosen.size() << " mutants: " << killed << " killed, " << chosen.size() - killed << " not; the unspoiled wrapper passes "
               << checked - false_kills.size() << " of the " << checked << " cases that killed; " << std::lround(seconds) << " s\n";
