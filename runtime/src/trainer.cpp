@@ -3,6 +3,7 @@
 
 #include "model.hpp"
 #include "trainer_data.hpp"
+#include "tuned_model.hpp"
 
 #include "quern/base/byte_sizes.hpp"
 #include "quern/graph/file_error.hpp"
@@ -358,7 +359,19 @@ TrainingEnd Trainer::run(std::uint64_t most_steps, const TrainingCallbacks& call
   return state_.step == steps_ ? TrainingEnd::steps : TrainingEnd::stopped;
 }
 
-void Trainer::write_trained(const std::string& folder) const { peft::write_folder(adapter(), folder); }
+bool Trainer::trains_all() const noexcept { return settings_.adapter == training::Adapter::none; }
+
+void Trainer::write_trained(const std::string& folder) const {
+  if (!trains_all()) return peft::write_folder(adapter(), folder);
+  write_tuned_safetensors(folder, gguf::File::open(base_path_), base_, engine_->layout(),
+                          [&](std::uint64_t first, std::span<float> numbers) { engine_->read_trained(first, numbers); });
+}
+
+void Trainer::read_trained(const std::string& folder) {
+  if (!trains_all()) return write_adapter(peft::read_folder(folder));
+  read_tuned_safetensors(folder, gguf::File::open(base_path_), base_, engine_->layout(),
+                         [&](std::uint64_t first, std::span<const float> numbers) { engine_->write_trained(first, numbers); });
+}
 
 std::string Trainer::save() {
   Moments moments;
@@ -379,10 +392,12 @@ void Trainer::write_result() {
   if (settings_.load_best_model_at_end && state_.best_loss && state_.best_step != state_.step) {
     const std::string folder = checkpoint_folder(settings_.output_dir, state_.best_step);
     read_checkpoint(folder);  // that it is whole
-    write_adapter(peft::read_folder(folder));
+    read_trained(folder);
   }
   check_written(base::make_folders(settings_.output_dir));
-  write_trained(settings_.output_dir);
+  if (!trains_all()) return write_trained(settings_.output_dir);
+  write_tuned_gguf(concat(settings_.output_dir, "/model.gguf"), gguf::File::open(base_path_), engine_->layout(), QUERN_F16,
+                   [&](std::uint64_t first, std::span<float> numbers) { engine_->read_trained(first, numbers); });
 }
 
 void Trainer::resume(const TrainingCallbacks& callbacks) {
@@ -414,7 +429,7 @@ void Trainer::resume(const TrainingCallbacks& callbacks) {
     if (numbers->size() != elements || !engine_->write_moment(which, *numbers))
       throw Error(QUERN_BAD_MODEL, concat(checkpoint.folder, ": optimizer.safetensors is of another layout"));
   }
-  write_adapter(peft::read_folder(checkpoint.folder));
+  read_trained(checkpoint.folder);
   state_ = before;
   state_.device = engine_->device_label();
 }

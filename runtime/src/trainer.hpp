@@ -77,7 +77,7 @@ class Trainer {
   EvaluationEvent evaluate();
   /// Writes a checkpoint of the step that is done and returns its folder.
   std::string save();
-  /// The result into output_dir itself: the adapter, or the model.
+  /// The result into output_dir itself: the adapter, or the model as model.gguf.
   void write_result();
   /// The adapter as it is now.
   peft::Adapter adapter() const;
@@ -97,7 +97,9 @@ class Trainer {
   void write_adapter(const peft::Adapter& adapter);
   void resume(const TrainingCallbacks& callbacks);
   StepEvent step(std::uint64_t number);
+  bool trains_all() const noexcept;
   void write_trained(const std::string& folder) const;
+  void read_trained(const std::string& folder);
   bool due(const training::Interval& interval, std::uint64_t step) const;
   std::string settings_sum() const;
 
