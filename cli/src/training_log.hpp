@@ -5,7 +5,7 @@
 #include "output.hpp"
 
 #include "quern/base/files.hpp"
-#include "quern_training.h"
+#include "quern.h"
 
 #include <cstdint>
 #include <string>

@@ -10,7 +10,7 @@
 #include "yaml_file.hpp"
 
 #include "quern/base/files.hpp"
-#include "quern_training.h"
+#include "quern.h"
 
 #include <atomic>
 #include <cmath>

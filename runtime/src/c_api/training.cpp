@@ -1,12 +1,10 @@
-// Fine-tuning of quern_training.h.
+// Fine-tuning of quern.h.
 #include "boundary.hpp"
 #include "handles.hpp"
 
 #include "../trainer.hpp"
 
-#include "quern/graph/json_writer.hpp"
 #include "quern/training/settings_file.hpp"
-#include "quern_training.h"
 
 using namespace quern;
 using namespace quern::c_api;
