@@ -356,7 +356,9 @@ TrainingEnd Trainer::run(std::uint64_t most_steps, const TrainingCallbacks& call
       return TrainingEnd::stopped;
     }
   }
-  return state_.step == steps_ ? TrainingEnd::steps : TrainingEnd::stopped;
+  if (state_.step < steps_) return TrainingEnd::stopped;
+  if (settings_.saving.when != training::When::never) try_to_keep();
+  return TrainingEnd::steps;
 }
 
 bool Trainer::trains_all() const noexcept { return settings_.adapter == training::Adapter::none; }
