@@ -13,7 +13,7 @@
 
 namespace quern::cli {
 
-enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor, ps, trace };
+enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor, ps, trace, train };
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
@@ -135,6 +135,15 @@ struct TraceFlags {
   std::optional<std::string> html;  // without it the page lies beside the trace
 };
 
+struct TrainFlags {
+  std::string file;                    // of settings; with init, the model
+  std::vector<std::string> overrides;  // "lora_r=16"
+  std::optional<std::string> resume;   // a checkpoint's folder; empty: the last one
+  std::optional<std::string> init;     // lora, qlora or full
+  std::optional<std::uint64_t> show_data;
+  bool dry_run = false;
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   std::string verb_name;         // "" for --show-config without a verb
@@ -154,6 +163,7 @@ struct CommandLine {
   HubFlags hub;
   MonitorFlags monitor;
   TraceFlags trace;
+  TrainFlags train;
   DoctorFlags doctor;
   DevicesFlags devices;
 

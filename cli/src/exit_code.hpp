@@ -13,6 +13,7 @@ enum ExitCode : int {
   exit_does_not_fit = 5,  // memory
   exit_context = 6,
   exit_conformance = 7,  // of quern-conformance; here so that the list is whole
+  exit_watchdog = 8,     // a training run whose loss was too high or not finite
   exit_bug = 70,
 };
 

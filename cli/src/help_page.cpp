@@ -28,12 +28,14 @@ constexpr Example examples[] = {
     {"monitor", "quern monitor --interval 5"},
     {"trace", "quern trace trace.json --html trace.html"},
     {"ps", "quern ps"},
+    {"train", "quern train --init lora MODEL.gguf > cfg.yaml"},
+    {"train", "quern train cfg.yaml learning_rate=1e-4"},
 };
 
 constexpr std::string_view program_end =
     "Settings: a flag is stronger than its QUERN_ variable, and that is stronger than $XDG_CONFIG_HOME/quern/quern.conf and "
     "/etc/quern/quern.conf. Exit codes: 0 success, 2 usage, 3 backend or device unavailable, 4 model or data refused, 5 does not fit into "
-    "memory, 6 context limit, 70 bug. The manual is quern(1).";
+    "memory, 6 context limit, 8 a training run that its watchdog ended, 70 bug. The manual is quern(1).";
 
 /// Words in lines of at most `help_width` columns; each line but the first begins with `indent` blanks, and `at` columns of the first are taken.
 std::string filled(std::string_view text, std::size_t at, std::size_t indent) {

@@ -70,6 +70,7 @@ int dispatch(const std::vector<std::string>& arguments) {
     case Verb::monitor: return monitor_verb(line);
     case Verb::ps: return ps_verb(line);
     case Verb::trace: return trace_verb(line);
+    case Verb::train: return train_verb(line, settings);
     case Verb::rm: return rm_verb(line, settings);
   }
   return exit_bug;

@@ -217,6 +217,27 @@ VerbApp add_rm(CLI::App& program, CommandLine& line) {
 
 VerbApp add_ps(CLI::App& program) { return {Verb::ps, program.add_subcommand("ps", "List your quern processes that answer now.")}; }
 
+VerbApp add_train(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("train", "Fine-tune a model by a settings file: LoRA, QLoRA, or all of its weights.");
+  TrainFlags& train = line.train;
+  app->add_option("CFG", train.file, "the settings, YAML; with --init, the model that they are for");
+  app->add_option("KEY=VALUE", train.overrides, "settings that replace those of the file: lora_r=16");
+  app->add_option("--resume", train.resume, "go on from a checkpoint: the last one, or this folder")
+      ->type_name("FOLDER")
+      ->expected(0, 1)
+      ->default_str("none");
+  app->add_flag("--dry-run", train.dry_run, "read and check all, print what would be done, and stop before the first step");
+  app->add_option("--show-data", train.show_data, "print so many examples with what of them counts, and stop")
+      ->type_name("COUNT")
+      ->default_str("none");
+  app->add_option("--init", train.init, "print a commented settings file for a new run")
+      ->check(CLI::IsMember({"lora", "qlora", "full"}).description(""))
+      ->type_name("lora|qlora|full")
+      ->default_str("none");
+  add_setting_flags(*app, line.settings, for_backends | for_models);
+  return {Verb::train, app};
+}
+
 struct VerbSynonym {
   const char *verb, *also;
 };
@@ -238,7 +259,7 @@ Parser::Parser(CommandLine& line, const std::string& version)
            add_bench(program, line), add_devices(program, line),  add_doctor(program, line),
            add_show(program, line),  add_estimate(program, line), add_pull(program, line),
            add_list(program, line),  add_rm(program, line),       add_monitor(program, line),
-           add_ps(program),          add_trace(program, line)};
+           add_ps(program),          add_trace(program, line), add_train(program, line)};
   for (const VerbSynonym& synonym : verb_synonyms) program.get_subcommand(synonym.verb)->alias(synonym.also);
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");

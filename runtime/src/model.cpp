@@ -25,20 +25,6 @@ class Fingerprint {
   std::uint64_t value_ = 0xcbf29ce484222325ull;
 };
 
-std::uint64_t fingerprint_of(const gguf::File& file, const models::Hyperparameters& shape) {
-  Fingerprint print;
-  print.add(shape.architecture);
-  for (const gguf::TensorInfo& tensor : file.tensors()) {
-    print.add(tensor.name);
-    print.add(tensor.dtype);
-    for (const std::uint64_t d : tensor.dims) print.add(d);
-    const std::span<const std::byte> data = file.data(tensor);
-    print.add(data.first(std::min<std::size_t>(data.size(), 512)));
-    print.add(data.last(std::min<std::size_t>(data.size(), 512)));
-  }
-  return print.value();
-}
-
 /// Those of one device, in order.
 std::vector<WantedWeight> weights_on(const std::vector<WantedWeight>& wanted, std::uint32_t device) {
   std::vector<WantedWeight> here;
@@ -60,6 +46,20 @@ bool only_cpus(const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
 }
 
 }  // namespace
+
+std::uint64_t fingerprint_of(const gguf::File& file, const models::Hyperparameters& shape) {
+  Fingerprint print;
+  print.add(shape.architecture);
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    print.add(tensor.name);
+    print.add(tensor.dtype);
+    for (const std::uint64_t d : tensor.dims) print.add(d);
+    const std::span<const std::byte> data = file.data(tensor);
+    print.add(data.first(std::min<std::size_t>(data.size(), 512)));
+    print.add(data.last(std::min<std::size_t>(data.size(), 512)));
+  }
+  return print.value();
+}
 
 const gguf::TensorInfo* of_most_used_format(const gguf::File& file) {
   std::map<std::uint32_t, std::uint64_t> elements;

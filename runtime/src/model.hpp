@@ -32,6 +32,9 @@ inline constexpr std::uint32_t default_context = 4096;
 /// A tensor of the type that holds most elements; null in a file without tensors. It lives as long as the file.
 const gguf::TensorInfo* of_most_used_format(const gguf::File& file);
 
+/// Changes with the file's shape, formats and content, of which it reads the ends of each tensor.
+std::uint64_t fingerprint_of(const gguf::File& file, const models::Hyperparameters& shape);
+
 /// QUERN_CONVERT_... that the products of a step allow: none where activations stay f32.
 std::uint32_t allowed_conversions(bool exact) noexcept;
 

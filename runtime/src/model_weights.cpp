@@ -12,23 +12,29 @@ std::uint64_t alignment_of(const MemoryBudget& device) { return std::max<std::ui
 
 }  // namespace
 
-std::vector<WantedWeight> wanted_weights(const Program& program, const models::StepGraph& step, const models::RopeGraph& rope,
+std::vector<WantedWeight> wanted_weights(const Program& program, const std::vector<models::StepGraph::Weight>& weights,
                                          const gguf::File& file) {
   std::vector<WantedWeight> wanted;
   std::set<WeightPlace> known;
-  const auto want = [&](const std::string& tensor, std::uint32_t device, graph::ValueId value) {
-    const PackedWeight* packed = value == graph::no_value ? nullptr : program.packed(value, device);
-    WeightPlace place{tensor, device, packed != nullptr ? packed->layout : ""};
-    if (!known.insert(place).second) return;
-    wanted.push_back({std::move(place), packed != nullptr ? packed->bytes : file.require_tensor(tensor).bytes,
-                      packed != nullptr ? value : graph::no_value, alignment_of(*program.devices()[device])});
-  };
-  for (const models::StepGraph::Weight& weight : step.weights) {
-    for (const std::uint32_t device : program.readers(weight.value)) want(weight.tensor, device, weight.value);
+  for (const models::StepGraph::Weight& weight : weights) {
+    for (const std::uint32_t device : program.readers(weight.value)) {
+      const PackedWeight* packed = program.packed(weight.value, device);
+      WeightPlace place{weight.tensor, device, packed != nullptr ? packed->layout : ""};
+      if (!known.insert(place).second) continue;
+      wanted.push_back({std::move(place), packed != nullptr ? packed->bytes : file.require_tensor(weight.tensor).bytes,
+                        packed != nullptr ? weight.value : graph::no_value, alignment_of(*program.devices()[device])});
+    }
   }
-  if (rope.factors != graph::no_value) {
-    for (std::uint32_t d = 0; d < program.devices().size(); ++d) want("rope_freqs.weight", d, graph::no_value);
-  }
+  return wanted;
+}
+
+std::vector<WantedWeight> wanted_weights(const Program& program, const models::StepGraph& step, const models::RopeGraph& rope,
+                                         const gguf::File& file) {
+  std::vector<WantedWeight> wanted = wanted_weights(program, step.weights, file);
+  if (rope.factors == graph::no_value) return wanted;
+  const std::uint64_t bytes = file.require_tensor("rope_freqs.weight").bytes;
+  for (std::uint32_t d = 0; d < program.devices().size(); ++d)
+    wanted.push_back({{"rope_freqs.weight", d, ""}, bytes, graph::no_value, alignment_of(*program.devices()[d])});
   return wanted;
 }
 

@@ -26,6 +26,8 @@ struct World {
   quern_evaluation* evaluation = nullptr;
   quern_statistics* statistics = nullptr;
   quern_estimate* estimate = nullptr;
+  quern_training* training = nullptr;
+  quern_trainer* trainer = nullptr;
   quern_text* text = nullptr;
   std::string model_file, folder;
   std::vector<char> state;  // of the session, as it was saved
@@ -85,6 +87,12 @@ inline quern_hub_options offline_hub(const World& w) {
   options.offline = QUERN_OFFLINE_ON;
   options.hub_cache = options.cache_dir = w.folder.c_str();
   return options;
+}
+
+/// Settings of a run of the small model on the world's data.
+inline std::string training_settings(const World& w) {
+  return R"({"base_model": ")" + w.model_file + R"(", "adapter": "lora", "lora_r": 2, "learning_rate": 0.001, "max_steps": 1000,
+    "datasets": [{"path": ")" + w.folder + R"(/data.jsonl"}], "val_set_size": 1, "output_dir": ")" + w.folder + R"(/run"})";
 }
 
 inline const std::vector<ApiCall>& every_call() {
@@ -412,6 +420,40 @@ inline const std::vector<ApiCall>& every_call() {
          const quern_status status = quern_remove_model("owner/name", &options, nullptr);
          return status == QUERN_NOT_FOUND ? QUERN_OK : status;
        }},
+      {"quern_training_open", alone,
+       [](World& w) {
+         const std::string json = training_settings(w);
+         return made<quern_training>([&](auto** out) { return quern_training_open(json.c_str(), nullptr, out); }, quern_training_release);
+       }},
+      {"quern_training_release", on_memory, [](World&) { return quern_training_release(nullptr), QUERN_OK; }},
+      {"quern_training_get_info", on_memory,
+       [](World& w) { return filled<quern_training_info>([&](auto* out) { return quern_training_get_info(w.training, out); }); }},
+      {"quern_training_yaml", on_memory,
+       [](World& w) { return text_made([&](auto** out) { return quern_training_yaml(w.training, out); }); }},
+      {"quern_training_notes", on_memory,
+       [](World& w) { return text_made([&](auto** out) { return quern_training_notes(w.training, out); }); }},
+      {"quern_training_starter", alone,
+       [](World&) { return text_made([&](auto** out) { return quern_training_starter("lora", "m.gguf", out); }); }},
+      {"quern_trainer_create", on_owner,
+       [](World& w) {
+         return made<quern_trainer>([&](auto** out) { return quern_trainer_create(w.runtime, w.training, nullptr, nullptr, out); },
+                                    quern_trainer_release);
+       }},
+      {"quern_trainer_release", alone, [](World&) { return quern_trainer_release(nullptr), QUERN_OK; }},
+      {"quern_trainer_run", on_owner,
+       [](World& w) {
+         std::uint32_t end = 0;
+         return quern_trainer_run(w.trainer, 1, nullptr, &end);
+       }},
+      {"quern_trainer_cancel", on_memory, [](World& w) { return quern_trainer_cancel(w.trainer), QUERN_OK; }},
+      {"quern_trainer_evaluate", on_owner,
+       [](World& w) { return filled<quern_training_evaluation>([&](auto* out) { return quern_trainer_evaluate(w.trainer, out); }); }},
+      {"quern_trainer_save", on_owner, [](World& w) { return quern_trainer_save(w.trainer, nullptr); }},
+      {"quern_trainer_write_result", on_owner, [](World& w) { return quern_trainer_write_result(w.trainer); }},
+      {"quern_trainer_json", on_owner,
+       [](World& w) { return text_made([&](auto** out) { return quern_trainer_json(w.trainer, out); }); }},
+      {"quern_trainer_example_json", on_owner,
+       [](World& w) { return text_made([&](auto** out) { return quern_trainer_example_json(w.trainer, 0, out); }); }},
   };
   return calls;
 }
@@ -457,6 +499,9 @@ inline World make_world(quern_log_callback log = nullptr, void* log_user = nullp
   check(quern_tensor_create(w.runtime, nullptr, QUERN_F32, shape, 2, &w.tensor));
   check(quern_tensor_create(w.runtime, nullptr, QUERN_F32, shape, 2, &w.second_tensor));
   check(quern_vocabulary_open(w.model_file.c_str(), &w.vocabulary));
+  std::ofstream(w.folder + "/data.jsonl") << "{\"input_ids\": [1, 40, 41, 42]}\n{\"input_ids\": [1, 43, 44]}\n";
+  check(quern_training_open(training_settings(w).c_str(), nullptr, &w.training));
+  check(quern_trainer_create(w.runtime, w.training, nullptr, nullptr, &w.trainer));
   check(quern_runtime_load_report(w.runtime, &w.report));
   check(quern_runtime_devices(w.runtime, &w.devices));
   quern_request one = request(some_ids(), 0, 3);
@@ -492,6 +537,8 @@ inline void release_world(World& w) {
   drop(w.evaluation, quern_evaluation_release);
   drop(w.statistics, quern_statistics_release);
   drop(w.estimate, quern_estimate_release);
+  drop(w.trainer, quern_trainer_release);
+  drop(w.training, quern_training_release);
   drop(w.text, quern_text_release);
 }
 

@@ -17,6 +17,7 @@ int pull_verb(const CommandLine& line, const Settings& settings);
 int list_verb(const CommandLine& line, const Settings& settings);
 int monitor_verb(const CommandLine& line);
 int trace_verb(const CommandLine& line);
+int train_verb(const CommandLine& line, const Settings& settings);
 int rm_verb(const CommandLine& line, const Settings& settings);
 int ps_verb(const CommandLine& line);
 

@@ -1,29 +1,47 @@
-// The layer that the llama family shares, as nodes of a step graph.
+// The layer that the llama family shares, as nodes of a graph.
 #pragma once
 
 #include "quern/graph/ops.hpp"
 #include "quern/models/architecture.hpp"
 
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace quern::models {
 
-/// A step graph under construction.
-struct StepBuilder {
-  StepBuilder(const Hyperparameters& m, const gguf::File& f, const StepOptions& o, StepGraph& s) : model(m), file(f), options(o), step(s) {}
+/// The heads of a row side by side, and the rows that they are added to.
+struct LayerRows {
+  graph::ValueId heads, x;
+};
+
+/// What a graph gives to its layers: values that all read, and what a step of inference does otherwise than one of training.
+class LayerContext {
+ public:
+  LayerContext(const Hyperparameters& m, graph::Graph& g) : model(m), graph(g) {}
+  virtual ~LayerContext() = default;
 
   const Hyperparameters& model;
-  const gguf::File& file;
-  const StepOptions& options;
-  StepGraph& step;
+  graph::Graph& graph;
+  graph::ValueId position = graph::no_value;    // i32 [T]
+  graph::ValueId rope_table = graph::no_value;  // f32 [positions, rope_size / 2, 2]
 
-  /// A constant bound to a tensor of the file, with its dtype and shape; asked for once a tensor.
-  graph::ValueId weight(const std::string& tensor);
-  /// Options of a node: its name and the conversions that the session allows.
-  graph::NodeOptions node(std::string name) const;
+  /// The value of a tensor of the file, with its shape.
+  virtual graph::ValueId weight(const std::string& tensor) = 0;
+  /// Options of a node: its name and the conversions that are allowed.
+  virtual graph::NodeOptions node(std::string name) const = 0;
+  /// Rotated q [T, heads, d] and k [T, kv_heads, d], v [T, kv_heads, dv] -> [T, heads, dv].
+  virtual graph::ValueId attend(std::uint32_t layer, graph::ValueId q, graph::ValueId k, graph::ValueId v) = 0;
+  /// y = x times the weight of "attn_q" (without bias), which an adapter may change.
+  virtual graph::ValueId adapt(std::uint32_t /*layer*/, std::string_view /*part*/, graph::ValueId /*x*/, graph::ValueId y) { return y; }
+  /// What goes on behind the attention of a layer: all rows, or those whose results are wanted.
+  virtual LayerRows behind_attention(std::uint32_t /*layer*/, LayerRows rows) { return rows; }
 };
 
 /// Adds one layer to the rows x [T, hidden] and returns the rows behind it.
-graph::ValueId add_decoder_layer(StepBuilder& builder, std::uint32_t layer, graph::ValueId x);
+graph::ValueId add_decoder_layer(LayerContext& context, std::uint32_t layer, graph::ValueId x);
+
+/// The shape of a tensor of the file as a graph has it.
+graph::Shape shape_of(const gguf::TensorInfo& tensor);
 
 }  // namespace quern::models

@@ -2,6 +2,7 @@
 #include "decoder_layer.hpp"
 #include "tensors.hpp"
 
+#include <cmath>
 #include <utility>
 
 namespace quern::models {
@@ -24,6 +25,55 @@ void check_options(const StepOptions& options) {
       throw Error(QUERN_INVALID_ARGUMENT, concat("a step graph with ", name, " = ", count, "; it must be 1 to 2147483647"));
 }
 
+/// A step graph under construction: attention over the pages of a cache.
+class StepBuilder final : public LayerContext {
+ public:
+  StepBuilder(const Hyperparameters& m, const gguf::File& file, const StepOptions& o, StepGraph& s)
+      : LayerContext(m, s.graph), options(o), step(s), file_(file) {}
+
+  const StepOptions& options;
+  StepGraph& step;
+
+  ValueId weight(const std::string& tensor) override {
+    const gguf::TensorInfo& info = file_.require_tensor(tensor);
+    const ValueId value = graph.constant(tensor, info.dtype, shape_of(info));
+    step.weights.push_back({value, tensor});
+    return value;
+  }
+
+  graph::NodeOptions node(std::string name) const override {
+    graph::NodeOptions node;
+    node.name = std::move(name);
+    node.conversions = options.conversions;
+    node.determinism = options.determinism;
+    return node;
+  }
+
+  ValueId attend(std::uint32_t layer, ValueId q, ValueId k, ValueId v) override {
+    const ValueId k_cache = step.k_cache[layer], v_cache = step.v_cache[layer];
+    ops::kv_write(graph, k, step.block_table, step.row_slot, step.position, k_cache, node(layer_tensor(layer, "k_cache")));
+    ops::kv_write(graph, v, step.block_table, step.row_slot, step.position, v_cache, node(layer_tensor(layer, "v_cache")));
+    const ops::AttentionInputs in = {.q = q,
+                                     .k_cache = k_cache,
+                                     .v_cache = v_cache,
+                                     .block_table = step.block_table,
+                                     .row_slot = step.row_slot,
+                                     .position = step.position};
+    ops::AttentionAttributes how = {.scale = 1 / std::sqrt(static_cast<double>(model.head_size))};
+    how.window = model.sliding_window;
+    return ops::attention(graph, in, how, node(layer_tensor(layer, "attention")));
+  }
+
+  LayerRows behind_attention(std::uint32_t layer, LayerRows rows) override {
+    if (!options.early_outputs || layer + 1 != model.layers) return rows;
+    const ValueId heads = ops::get_rows(graph, rows.heads, step.output_row, node("output_heads"));
+    return {heads, ops::get_rows(graph, rows.x, step.output_row, node("output_rows"))};
+  }
+
+ private:
+  const gguf::File& file_;
+};
+
 void add_inputs(StepBuilder& builder) {
   const StepOptions& options = builder.options;
   const Hyperparameters& model = builder.model;
@@ -40,6 +90,8 @@ void add_inputs(StepBuilder& builder) {
   step.output_row = graph.input("output_row", QUERN_I32, {o});
   step.output_slot = graph.input("output_slot", QUERN_I32, {o});
   step.rope_table = graph.state("rope", QUERN_F32, {options.rope_positions, model.rope_size / 2, 2});
+  builder.position = step.position;
+  builder.rope_table = step.rope_table;
   for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
     const auto cache = [&](const char* name, std::int64_t size) {
       return graph.state(layer_tensor(layer, name), options.kv_dtype, {options.pages, model.kv_heads, options.page_size, size});
@@ -72,23 +124,6 @@ void add_sampler(StepBuilder& builder) {
 }
 
 }  // namespace
-
-ValueId StepBuilder::weight(const std::string& tensor) {
-  const gguf::TensorInfo& info = file.require_tensor(tensor);
-  graph::Shape shape;
-  for (std::uint32_t d = info.n_dims; d-- > 0;) shape.push_back(Dim(static_cast<std::int64_t>(info.dims[d])));
-  const ValueId value = step.graph.constant(tensor, info.dtype, std::move(shape));
-  step.weights.push_back({value, tensor});
-  return value;
-}
-
-graph::NodeOptions StepBuilder::node(std::string name) const {
-  graph::NodeOptions node;
-  node.name = std::move(name);
-  node.conversions = options.conversions;
-  node.determinism = options.determinism;
-  return node;
-}
 
 StepGraph build_step(const Hyperparameters& model, const gguf::File& file, const StepOptions& options) {
   check_options(options);

@@ -1,0 +1,268 @@
+// See training_engine.hpp.
+#include "training_engine.hpp"
+
+#include "quern/base/byte_sizes.hpp"
+#include "quern/graph/ops.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace quern::runtime {
+namespace {
+
+models::TrainingOptions with_positions(models::TrainingOptions options, std::uint32_t max_tokens, bool backward) {
+  options.max_tokens = max_tokens;
+  options.rope_positions = max_tokens;
+  options.backward = backward;
+  if (!backward) {
+    options.dropout = 0;
+    options.checkpointing = graph::Checkpointing::none;
+    // As many labels as rows, since none of them waits for a gradient.
+    options.chunks = (max_tokens + options.chunk_labels - 1) / options.chunk_labels;
+  }
+  return options;
+}
+
+std::uint32_t evaluation_tokens(const TrainingEngineOptions& options) {
+  return options.evaluation_tokens != 0 ? options.evaluation_tokens : options.graph.max_tokens;
+}
+
+/// The tensor's numbers, decoded exactly by the first device that does.
+std::vector<float> decode(const gguf::File& file, const gguf::TensorInfo& tensor, const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
+  const std::span<const std::byte> data = file.data(tensor);
+  std::vector<float> numbers(tensor.elements());
+  if (tensor.dtype == QUERN_F32) {
+    std::memcpy(numbers.data(), data.data(), data.size());
+    return numbers;
+  }
+  graph::Graph graph("decode");
+  const auto columns = static_cast<std::int64_t>(tensor.dims[0]), rows = static_cast<std::int64_t>(tensor.elements() / tensor.dims[0]);
+  const graph::ValueId from = graph.input("encoded", tensor.dtype, {rows, columns});
+  const graph::ValueId to = graph::ops::cast(graph, from, QUERN_F32, {.name = "decode"});
+  graph.mark_output(to, "decoded");
+  Program program(std::move(graph), devices, Fallback::automatic, "");
+  program.prepare();
+  program.write(from, 0, data);
+  program.run({});
+  program.read(to, 0, std::as_writable_bytes(std::span(numbers)));
+  return numbers;
+}
+
+}  // namespace
+
+TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::File& file, models::Hyperparameters shape,
+                               models::TrainedLayout layout, const TrainingEngineOptions& options)
+    : runtime_(std::move(runtime)),
+      shape_(std::move(shape)),
+      layout_(std::move(layout)),
+      options_(options),
+      devices_(runtime_->devices()),
+      step_graph_(models::build_training(shape_, file, layout_, with_positions(options.graph, options.graph.max_tokens, true))),
+      evaluation_graph_(models::build_training(shape_, file, layout_, with_positions(options.graph, evaluation_tokens(options), false))),
+      update_graph_(models::build_update(layout_, options.update)) {
+  const Fallback fallback = runtime_->settings().fallback;
+  step_ = std::make_unique<Program>(step_graph_.graph, devices_, fallback, "");
+  evaluation_ = std::make_unique<Program>(evaluation_graph_.graph, devices_, fallback, "");
+  update_ = std::make_unique<Program>(update_graph_.graph, devices_, fallback, "");
+  load(file);
+  step_->prepare();
+  update_->share(update_graph_.trained, *step_, step_graph_.trained);
+  update_->share(update_graph_.gradient, *step_, step_graph_.gradient);
+  update_->prepare();
+  evaluation_->share(evaluation_graph_.trained, *step_, step_graph_.trained);
+  evaluation_->prepare();
+  write_rope_table(file);
+  for (const models::TrainedTensor& tensor : layout_.tensors)
+    write_trained(tensor.first, decode(file, file.require_tensor(tensor.tensor), devices_));
+}
+
+void TrainingEngine::load(const gguf::File& file) {
+  // What several programs read the same way lies there once.
+  std::vector<std::pair<Program*, WantedWeight>> wanted;
+  std::vector<std::uint64_t> bytes(devices_.size());
+  const std::pair<Program*, const std::vector<models::StepGraph::Weight>*> readers[] = {{step_.get(), &step_graph_.weights},
+                                                                                       {evaluation_.get(), &evaluation_graph_.weights}};
+  for (const auto& [program, weights] : readers) {
+    for (WantedWeight& weight : wanted_weights(*program, *weights, file)) {
+      const auto same = [&](const auto& one) { return one.second.place == weight.place; };
+      if (std::ranges::any_of(wanted, same)) continue;
+      bytes[weight.place.device] += weight.arena_bytes();
+      wanted.emplace_back(program, std::move(weight));
+    }
+  }
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) {
+    std::uint64_t needed = bytes[d];
+    for (const Program* program : {step_.get(), evaluation_.get(), update_.get()}) needed += program->needs(d).total();
+    for (const graph::ValueId twice : {update_graph_.trained, update_graph_.gradient})
+      if (d == update_->readers(twice).front()) needed -= layout_.elements * sizeof(float);
+    const std::optional<std::uint64_t> available = room_on(*devices_[d]).available;
+    if (!available || needed <= *available) continue;
+    const auto [there, asked] = byte_words_apart(*available, needed);
+    throw Error(QUERN_DOES_NOT_FIT,
+                concat("training needs ", asked, " on ", devices_[d]->device()->label(), " (weights ", byte_words(bytes[d]),
+                       "), and ", there, " are available; a smaller micro_batch_size with more gradient_accumulation_steps, a shorter "
+                       "sequence_len or gradient_checkpointing: true needs less"));
+  }
+  for (const auto& [program, weight] : wanted) {
+    const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
+    const std::span<const std::byte> data = file.data(tensor);
+    Memory& memory =
+        weights_.emplace_back(devices_[weight.place.device]->allocate(weight.bytes, QUERN_USAGE_WEIGHTS, weight.place.tensor.c_str()));
+    if (weight.value != graph::no_value) program->pack(weight.value, weight.place.device, data, memory.span());
+    else memory.write(0, data);
+    places_[weight.place] = memory.span();
+    file.drop_pages(tensor);
+  }
+  for (const auto& [program, weights] : readers) bind(*program, *weights, file);
+}
+
+void TrainingEngine::bind(Program& program, const std::vector<models::StepGraph::Weight>& weights, const gguf::File& file) {
+  for (const models::StepGraph::Weight& weight : weights) {
+    for (const std::uint32_t device : program.readers(weight.value)) {
+      const PackedWeight* packed = program.packed(weight.value, device);
+      const auto found = places_.find({weight.tensor, device, packed != nullptr ? packed->layout : ""});
+      if (found == places_.end())
+        throw Error(QUERN_INTERNAL, concat(file.require_tensor(weight.tensor).name, " was not loaded for ", program.graph().name()));
+      program.bind_constant(weight.value, device, found->second);
+    }
+  }
+}
+
+void TrainingEngine::write_rope_table(const gguf::File& file) {
+  for (const auto& [program, table, positions] :
+       {std::tuple(step_.get(), step_graph_.rope_table, options_.graph.max_tokens),
+        std::tuple(evaluation_.get(), evaluation_graph_.rope_table, evaluation_tokens(options_))}) {
+    const models::RopeGraph rope = models::build_rope(shape_, positions);
+    Program made(rope.graph, devices_, Fallback::automatic, "");
+    std::vector<Memory> factors;
+    if (rope.factors != graph::no_value) {
+      const std::span<const std::byte> data = file.data(file.require_tensor("rope_freqs.weight"));
+      for (const std::uint32_t device : made.readers(rope.factors)) {
+        factors.push_back(devices_[device]->allocate(data.size(), QUERN_USAGE_WEIGHTS, "rope_freqs.weight"));
+        factors.back().write(0, data);
+        made.bind_constant(rope.factors, device, factors.back().span());
+      }
+    }
+    made.prepare();
+    made.run({});
+    const graph::Value& value = made.graph().value(rope.table);
+    std::vector<std::byte> bytes(graph::byte_size(value.dtype, value.shape));
+    made.read(rope.table, 0, bytes);
+    program->write(table, 0, bytes);
+  }
+}
+
+void TrainingEngine::run(Program& program, const models::TrainingGraph& graph, const MicroBatch& batch, std::int32_t number) {
+  const auto most = static_cast<std::size_t>(graph.graph.value(graph.token).shape[0].size);
+  const std::size_t rows = batch.tokens.size();
+  const auto chunk = static_cast<std::size_t>(graph.graph.value(graph.chunks.front().row).shape[0].size);
+  if (rows == 0 || rows > most || batch.labels.size() > chunk * graph.chunks.size() || batch.labels.size() != batch.label_rows.size() ||
+      batch.labels.size() != batch.label_weights.size())
+    throw Error(QUERN_INTERNAL, concat("a micro-batch of ", rows, " rows and ", batch.labels.size(), " labels; the plan has ", most,
+                                       " rows and ", chunk * graph.chunks.size(), " labels"));
+  positions_.clear();
+  mask_.assign(rows * most, -std::numeric_limits<float>::infinity());
+  for (std::size_t e = 0; e < batch.starts.size(); ++e) {
+    const std::size_t first = batch.starts[e], end = e + 1 < batch.starts.size() ? batch.starts[e + 1] : rows;
+    for (std::size_t row = first; row < end; ++row) {
+      positions_.push_back(static_cast<std::int32_t>(row - first));
+      std::fill_n(mask_.begin() + static_cast<std::ptrdiff_t>(row * most + first), end - first, 0.0f);
+    }
+  }
+  if (positions_.size() != rows) throw Error(QUERN_INTERNAL, "the examples of a micro-batch do not cover its rows");
+  const auto put = [&](graph::ValueId value, auto numbers) { program.write(value, 0, std::as_bytes(numbers)); };
+  put(graph.token, std::span(batch.tokens));
+  put(graph.position, std::span(positions_));
+  put(graph.mask, std::span(mask_));
+  if (graph.seed != graph::no_value) {
+    put(graph.seed, std::span(options_.seed));
+    put(graph.dropout_step, std::span(&number, 1));
+  }
+  bounds_.clear();
+  bounds_.push_back({graph.tokens, static_cast<std::int64_t>(rows)});
+  std::size_t done = 0;
+  for (const models::TrainingGraph::Chunk& one : graph.chunks) {
+    const std::size_t count = std::min(chunk, batch.labels.size() - done);
+    put(one.row, std::span(batch.label_rows).subspan(done, count));
+    put(one.label, std::span(batch.labels).subspan(done, count));
+    put(one.weight, std::span(batch.label_weights).subspan(done, count));
+    bounds_.push_back({one.labels, static_cast<std::int64_t>(count)});
+    done += count;
+  }
+  program.run(bounds_);
+}
+
+void TrainingEngine::accumulate(const MicroBatch& batch, std::int32_t number) { run(*step_, step_graph_, batch, number); }
+
+BatchNumbers TrainingEngine::update(std::int32_t step, float rate) {
+  update_->write(update_graph_.step, 0, std::as_bytes(std::span(&step, 1)));
+  update_->write(update_graph_.rate, 0, std::as_bytes(std::span(&rate, 1)));
+  update_->run({});
+  BatchNumbers numbers;
+  std::int32_t finite = 0;
+  update_->read(update_graph_.norm, 0, std::as_writable_bytes(std::span(&numbers.norm, 1)));
+  update_->read(update_graph_.finite, 0, std::as_writable_bytes(std::span(&finite, 1)));
+  step_->read(step_graph_.loss, 0, std::as_writable_bytes(std::span(&numbers.loss, 1)));
+  numbers.finite = finite != 0;
+  constexpr float none = 0;
+  step_->write(step_graph_.loss, 0, std::as_bytes(std::span(&none, 1)));
+  return numbers;
+}
+
+double TrainingEngine::evaluate(const MicroBatch& batch) {
+  float loss = 0;
+  evaluation_->write(evaluation_graph_.loss, 0, std::as_bytes(std::span(&loss, 1)));
+  run(*evaluation_, evaluation_graph_, batch, 0);
+  evaluation_->read(evaluation_graph_.loss, 0, std::as_writable_bytes(std::span(&loss, 1)));
+  return loss;
+}
+
+void TrainingEngine::read_trained(std::uint64_t first, std::span<float> numbers) const {
+  step_->read(step_graph_.trained, first * sizeof(float), std::as_writable_bytes(numbers));
+}
+
+void TrainingEngine::write_trained(std::uint64_t first, std::span<const float> numbers) {
+  step_->write(step_graph_.trained, first * sizeof(float), std::as_bytes(numbers));
+}
+
+void TrainingEngine::read_gradient(std::uint64_t first, std::span<float> numbers) const {
+  step_->read(step_graph_.gradient, first * sizeof(float), std::as_writable_bytes(numbers));
+}
+
+bool TrainingEngine::read_moment(int which, std::span<float> numbers) const {
+  const graph::ValueId moment = which == 0 ? update_graph_.first_moment : update_graph_.second_moment;
+  if (moment == graph::no_value) return false;
+  update_->read(moment, 0, std::as_writable_bytes(numbers));
+  return true;
+}
+
+bool TrainingEngine::write_moment(int which, std::span<const float> numbers) {
+  const graph::ValueId moment = which == 0 ? update_graph_.first_moment : update_graph_.second_moment;
+  if (moment == graph::no_value) return false;
+  update_->write(moment, 0, std::as_bytes(numbers));
+  return true;
+}
+
+void TrainingEngine::cancel() noexcept {
+  for (Program* program : {step_.get(), update_.get(), evaluation_.get()}) program->cancel();
+}
+
+void TrainingEngine::clear_cancel() noexcept {
+  for (Program* program : {step_.get(), update_.get(), evaluation_.get()}) program->clear_cancel();
+}
+
+std::string TrainingEngine::device_label() const {
+  const std::vector<DeviceShare> shares = step_->shares();
+  return std::ranges::max_element(shares, {}, &DeviceShare::nodes)->device;
+}
+
+std::uint64_t TrainingEngine::memory_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const Memory& weight : weights_) bytes += weight.bytes();
+  for (const Program* program : {step_.get(), update_.get(), evaluation_.get()})
+    bytes += program->state_bytes() + program->io_bytes() + program->scratch_bytes();
+  return bytes;
+}
+
+}  // namespace quern::runtime

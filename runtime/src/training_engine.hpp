@@ -1,0 +1,96 @@
+// The devices' side of fine-tuning: programs of the step, of the update and of the evaluation, over one state.
+//
+// Knows rows, labels and rates; nothing of files, text, schedules or settings.
+#pragma once
+
+#include "model_weights.hpp"
+#include "program.hpp"
+#include "runtime.hpp"
+
+#include "quern/models/training_graph.hpp"
+
+#include <array>
+#include <span>
+#include <vector>
+
+namespace quern::runtime {
+
+/// Rows of whole examples, one behind the other; an example sees itself alone.
+struct MicroBatch {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::uint32_t> starts;       // first row of each example
+  std::vector<std::int32_t> label_rows;    // rows whose next token counts, ascending
+  std::vector<std::int32_t> labels;        // that next token
+  std::vector<float> label_weights;        // what its loss is multiplied by
+};
+
+struct TrainingEngineOptions {
+  models::TrainingOptions graph;  // its sizes are the largest micro-batch; rope_positions is set by the engine
+  models::UpdateOptions update;
+  std::array<std::uint32_t, 2> seed{};  // of dropout
+  std::uint32_t evaluation_tokens = 0;  // rows of the largest evaluated micro-batch; 0: as graph.max_tokens
+};
+
+/// What a batch gave: the sum of weighted losses, the norm of its gradients before clipping, and whether they were finite.
+struct BatchNumbers {
+  float loss = 0, norm = 0;
+  bool finite = true;
+};
+
+class TrainingEngine {
+ public:
+  /// Places, compiles, checks that all of it fits, and loads the weights. Trained adapters are 0 until write_trained(); trained tensors are
+  /// the file's, decoded. Throws Error; QUERN_DOES_NOT_FIT before anything large is allocated.
+  TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::File& file, models::Hyperparameters shape, models::TrainedLayout layout,
+                 const TrainingEngineOptions& options);
+
+  const models::Hyperparameters& shape() const noexcept { return shape_; }
+  const models::TrainedLayout& layout() const noexcept { return layout_; }
+
+  /// Adds the gradients and the losses of a micro-batch. `number` counts micro-batches from 0: its dropout masks depend on it.
+  void accumulate(const MicroBatch& batch, std::int32_t number);
+  /// Ends a batch: one step of the optimiser, from 1, at this rate. Weights and moments keep their bits where a gradient is not finite.
+  BatchNumbers update(std::int32_t step, float rate);
+  /// The sum of weighted losses, with what is trained as it is now.
+  double evaluate(const MicroBatch& batch);
+
+  /// Of the flat state: [first, first + numbers.size()).
+  void read_trained(std::uint64_t first, std::span<float> numbers) const;
+  void write_trained(std::uint64_t first, std::span<const float> numbers);
+  void read_gradient(std::uint64_t first, std::span<float> numbers) const;
+  /// `which`: 0 the first moment or the momentum, 1 the second. A moment that the optimiser lacks is read as nothing: false.
+  bool read_moment(int which, std::span<float> numbers) const;
+  bool write_moment(int which, std::span<const float> numbers);
+
+  /// From any thread, and from a signal handler: the run in flight ends with Error(QUERN_CANCELLED).
+  void cancel() noexcept;
+  void clear_cancel() noexcept;
+
+  const Program& step_program() const noexcept { return *step_; }
+  /// "cpu:0": where most of a step runs.
+  std::string device_label() const;
+  /// Bytes that the engine holds on its devices.
+  std::uint64_t memory_bytes() const noexcept;
+
+ private:
+  void load(const gguf::File& file);
+  void bind(Program& program, const std::vector<models::StepGraph::Weight>& weights, const gguf::File& file);
+  void write_rope_table(const gguf::File& file);
+  void run(Program& program, const models::TrainingGraph& graph, const MicroBatch& batch, std::int32_t number);
+
+  std::shared_ptr<Runtime> runtime_;
+  models::Hyperparameters shape_;
+  models::TrainedLayout layout_;
+  TrainingEngineOptions options_;
+  std::vector<std::shared_ptr<MemoryBudget>> devices_;
+  models::TrainingGraph step_graph_, evaluation_graph_;
+  models::UpdateGraph update_graph_;
+  std::unique_ptr<Program> step_, update_, evaluation_;
+  std::vector<Memory> weights_;
+  std::map<WeightPlace, quern_span> places_;
+  std::vector<RunBound> bounds_;
+  std::vector<float> mask_;
+  std::vector<std::int32_t> positions_;
+};
+
+}  // namespace quern::runtime

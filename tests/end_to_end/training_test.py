@@ -1,0 +1,243 @@
+"""quern train: curves against PyTorch in f64, resume, checkpointing, refusals. The goldens are of tests/data/training."""
+
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from harness import DATA, PROGRAM, Case, main, real_model
+
+TRAINING = DATA / "training"
+TINY = json.loads((TRAINING / "tiny.json").read_text())
+DEVICE = os.environ.get("QUERN_TEST_TRAINING_BACKEND", "cpu")
+
+
+def tensors(path):
+    """Name -> list of f32 of a safetensors file."""
+    data = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
+            for name, (begin, end) in ((name, t["data_offsets"]) for name, t in header.items())}
+
+
+def settings(model, **changes):
+    """The settings of the goldens for a tiny model; None takes a key away."""
+    base = {
+        "base_model": str(TRAINING / f"tiny-{model}.gguf"),
+        "datasets": [{"path": str(TRAINING / "train.jsonl"), "type": "chat_template"}],
+        "test_datasets": [{"path": str(TRAINING / "val.jsonl"), "type": "chat_template"}],
+        "micro_batch_size": 4, "max_grad_norm": 1.0, "seed": 42, "float32": True, "logging_steps": 1, "weight_decay": 0.01,
+    }
+    base.update(changes)
+    return {key: value for key, value in base.items() if value is not None}
+
+
+def lora(model, **changes):
+    run = TINY[model]["lora"]["settings"]
+    return settings(model, **{"adapter": "lora", "lora_r": run["r"], "lora_alpha": run["alpha"], "learning_rate": run["lr"],
+                              "lr_scheduler": run["schedule"], "warmup_steps": run["warmup"], "max_steps": run["steps"], **changes})
+
+
+class Training(Case):
+    def train(self, config, *arguments, name="out", code=0, env=None):
+        """Runs it; the closing JSON and the lines of log.jsonl."""
+        out = self.folder / name
+        path = self.folder / f"{name}.yaml"
+        path.write_text(json.dumps({**config, "output_dir": str(out)}))  # JSON is YAML
+        result = self.quern("train", path, "--json", "--quiet", *arguments, env={"QUERN_BACKEND": DEVICE, **(env or {})})
+        self.assertEqual(result.code, code, result.err)
+        log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()] if (out / "log.jsonl").exists() else []
+        return (json.loads(result.out) if result.out else result.err), log
+
+    def steps(self, log):
+        return [line for line in log if "loss" in line]
+
+    def assert_curve(self, log, golden, loss=1e-6, norm=1e-5):
+        steps = self.steps(log)
+        self.assertEqual(len(steps), len(golden))
+        for found, expected in zip(steps, golden):
+            self.assertEqual((found["tokens"], found["labels"]), (expected["tokens"], expected["labels"]))
+            for key, wanted, bound in (("loss", expected["loss"], loss), ("grad_norm", expected["grad_norm"], norm),
+                                       ("learning_rate", expected["lr"], 1e-7)):
+                self.assertLessEqual(abs(found[key] - wanted), bound * max(1e-12, abs(wanted)), f"step {expected['step']}: {key}")
+
+
+class Curves(Training):
+    def test_lora(self):
+        for model in TINY:
+            if model == "seed":
+                continue
+            for run, changes in (("lora", {}), ("lora_rslora", {"peft_use_rslora": True}), ("lora_dropout", {"lora_dropout": 0.1}),
+                                 ("lora_q_v", {"lora_target_modules": ["q_proj", "v_proj"]})):
+                with self.subTest(model=model, run=run):
+                    golden = TINY[model][run]
+                    closing, log = self.train(lora(model, **changes), name=f"{model}-{run}")
+                    self.assert_curve(log, golden["steps"])
+                    self.assertLessEqual(abs(closing["validation_loss"] - golden["val_loss_after"]), 1e-5 * golden["val_loss_after"])
+                    folder = TRAINING / f"tiny-{model}-{run}"
+                    if not folder.exists():
+                        continue
+                    expected, found = tensors(folder / "adapter_model.safetensors"), tensors(self.folder / f"{model}-{run}/adapter_model.safetensors")
+                    self.assertEqual(sorted(found), sorted(expected))
+                    for tensor, numbers in expected.items():
+                        self.assertLess(max(abs(a - b) for a, b in zip(numbers, found[tensor])), 1e-5, tensor)
+
+    def test_all_weights(self):
+        for model in ("llama", "qwen3"):
+            for run, changes in (("full", {}), ("full_sgd", {"optimizer": "sgd", "sgd_momentum": 0.9})):
+                with self.subTest(model=model, run=run):
+                    how = TINY[model][run]["settings"]
+                    config = settings(model, learning_rate=how["lr"], lr_scheduler=how["schedule"], warmup_steps=how["warmup"],
+                                      max_steps=how["steps"], weight_decay=how["weight_decay"], **changes)
+                    _, log = self.train(config, name=f"{model}-{run}")
+                    self.assert_curve(log, TINY[model][run]["steps"], loss=3e-6)
+            answer = self.quern_json("run", self.folder / f"{model}-full/model.gguf", "hello", "--max-tokens", "3", "--raw",
+                                     env={"QUERN_BACKEND": DEVICE})
+            self.assertTrue(answer["ids"])
+
+    def test_parts_of_a_batch_change_nothing_but_rounding(self):
+        golden = TINY["llama"]["lora"]["steps"]
+        for name, changes in (("accumulated", {"micro_batch_size": 1, "gradient_accumulation_steps": 4}),
+                              ("halves", {"micro_batch_size": 2, "gradient_accumulation_steps": 2})):
+            with self.subTest(name):
+                _, log = self.train(lora("llama", **changes), name=name)
+                self.assert_curve(log, golden)
+
+    def test_checkpointing_gives_the_same_bits(self):
+        found = []
+        for kind in (False, "selective", True):
+            _, log = self.train(lora("qwen3", gradient_checkpointing=kind, lora_dropout=0.1), name=str(kind))
+            found.append(([(s["loss"], s["grad_norm"]) for s in self.steps(log)],
+                          (self.folder / str(kind) / "adapter_model.safetensors").read_bytes()))
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0], found[2])
+
+    def test_validation_does_not_depend_on_the_batch(self):
+        losses = []
+        for size in (1, 3, 16):
+            closing, _ = self.train(lora("llama", micro_batch_size=size, max_steps=1, warmup_steps=0, learning_rate=1e-9), name=str(size))
+            losses.append(closing["validation_loss"])
+        self.assertLess(max(losses) - min(losses), 1e-6 * losses[0])
+
+    def test_threads_change_no_bit(self):
+        curves = []
+        for threads in ("1", "3"):
+            _, log = self.train(lora("llama", max_steps=3), "--threads", threads, name=threads)
+            curves.append([s["loss"] for s in self.steps(log)])
+        self.assertEqual(*curves)
+
+
+class Resume(Training):
+    def test_ten_and_the_rest_are_the_whole(self):
+        config = lora("llama", save_steps=5, lora_dropout=0.1)
+        _, whole = self.train(config, name="whole")
+        path = self.folder / "parts.yaml"
+        out = self.folder / "parts"
+        path.write_text(json.dumps({**config, "output_dir": str(out)}))
+        # The first part ends by SIGTERM, behind whatever step it is in.
+        process = subprocess.Popen([PROGRAM, "train", path, "--quiet"], env=self.environment({"QUERN_BACKEND": DEVICE}),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        while not (out / "checkpoint-5").exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        self.assertIn(process.returncode, (143, 0), err)
+        _, log = self.train(config, "--resume", name="parts")
+        numbers = lambda lines: [(s["step"], s["loss"], s["grad_norm"], s["learning_rate"]) for s in self.steps(lines)]
+        self.assertEqual(numbers(log), numbers(whole))
+        for name in ("adapter_model.safetensors", "checkpoint-12/optimizer.safetensors", "checkpoint-12/adapter_model.safetensors"):
+            self.assertEqual((out / name).read_bytes(), (self.folder / "whole" / name).read_bytes(), name)
+
+    def test_what_changed_is_refused_by_name(self):
+        config = lora("llama", save_steps=2, max_steps=2, warmup_steps=0)
+        self.train(config)
+        self.assertIn("other settings", self.train({**config, "learning_rate": 1e-3}, "--resume", code=2)[0])
+        data = self.folder / "other.jsonl"
+        data.write_bytes((TRAINING / "train.jsonl").read_bytes().replace(b"red", b"blue"))
+        self.assertIn("other data", self.train({**config, "datasets": [{"path": str(data)}]}, "--resume", code=2)[0])
+
+    def test_a_checkpoint_that_is_not_whole_is_passed_over(self):
+        config = lora("llama", save_steps=4)
+        _, whole = self.train(config)
+        (self.folder / "out/checkpoint-12/trainer_state.json").unlink()
+        with open(self.folder / "out/checkpoint-8/optimizer.safetensors", "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"\x7f")
+        _, log = self.train(config, "--resume")
+        self.assertEqual([s["loss"] for s in self.steps(log)], [s["loss"] for s in self.steps(whole)])
+        for step in (4, 8, 12):
+            (self.folder / f"out/checkpoint-{step}/trainer_state.json").unlink()
+        self.assertIn("no whole checkpoint", self.train(config, "--resume", code=4)[0])
+
+
+class Words(Training):
+    def test_a_key_with_a_fault_is_refused_with_its_line(self):
+        path = self.folder / "cfg.yaml"
+        path.write_text("base_model: m.gguf\nlearning_rate: 2e-4\nlora_alfa: 16\n")
+        result = self.quern("train", path)
+        self.assertEqual(result.code, 2)
+        self.assertIn("cfg.yaml:3", result.err)
+        self.assertIn("lora_alpha", result.err)
+
+    def test_the_file_of_init_trains(self):
+        text = self.quern("train", "--init", "lora", TRAINING / "tiny-llama.gguf").out.decode()
+        path = self.folder / "cfg.yaml"
+        path.write_text(text)
+        result = self.quern("train", path, f"datasets[0].path={TRAINING / 'train.jsonl'}", "learning_rate=1e-3", "max_steps=1",
+                            f"output_dir={self.folder / 'out'}", env={"QUERN_BACKEND": DEVICE})
+        self.assertEqual(result.code, 0, result.err)
+        self.assertTrue((self.folder / "out/adapter_config.json").exists())
+
+    def test_show_data_marks_what_counts(self):
+        path = self.folder / "cfg.yaml"
+        path.write_text(json.dumps(lora("llama")))
+        shown = self.quern("train", path, "--show-data", "1", env={"QUERN_BACKEND": DEVICE})
+        self.assertEqual(shown.code, 0, shown.err)
+        first = json.loads((TRAINING / "train.jsonl").read_text().splitlines()[0])
+        self.assertIn("[[" + first["messages"][-1]["content"], shown.out.decode())
+        dry = self.quern_json("train", path, "--dry-run", env={"QUERN_BACKEND": DEVICE})
+        self.assertEqual((dry["train"]["examples"], dry["steps"]), (104, 12))
+
+    def test_data_without_a_label_is_4(self):
+        data = self.folder / "none.jsonl"
+        data.write_text('{"messages": [{"role": "user", "content": "hello"}]}\n')
+        self.assertIn("none.jsonl", self.train(lora("llama", datasets=[{"path": str(data)}]), code=4)[0])
+
+    def test_the_watchdog_ends_with_8(self):
+        error, log = self.train(lora("llama", loss_watchdog_threshold=0.1, loss_watchdog_patience=2), code=8)
+        self.assertEqual(len(self.steps(log)), 2)
+
+
+class RealModel(Training):
+    """The goldens of SmolLM2, whose file is fetched: five steps of sixty."""
+
+    def test_first_steps(self):
+        model = real_model()
+        golden = json.loads((TRAINING / "lora.json").read_text())
+        config = settings("llama", base_model=model, adapter="qlora", lora_r=8, lora_alpha=16, learning_rate=1e-3, lr_scheduler="cosine",
+                          warmup_steps=6, max_steps=60, test_datasets=None)
+        path = self.folder / "cfg.yaml"
+        out = self.folder / "out"
+        path.write_text(json.dumps({**config, "output_dir": str(out)}))
+        process = subprocess.Popen([PROGRAM, "train", path, "--quiet"], env=self.environment({"QUERN_BACKEND": DEVICE}),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        log = out / "log.jsonl"
+        while process.poll() is None and (not log.exists() or log.read_text().count("\n") < 4):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, err)
+        steps = [json.loads(line) for line in log.read_text().splitlines()][:5]
+        self.assert_curve(steps, golden["steps"][:len(steps)], loss=5e-5, norm=2e-4)
+        self.assertGreaterEqual(len(steps), 4)
+
+
+if __name__ == "__main__":
+    main()
