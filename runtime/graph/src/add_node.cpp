@@ -1,6 +1,6 @@
 // Adds a node: inputs and attributes against ops.def, shapes by the op's rule, writes against the rules of SSA.
+#include "memory.hpp"
 #include "op_call.hpp"
-#include "strides.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -63,24 +63,6 @@ Attributes normalise(const OpInfo& op, const Attributes& given, const Refusal& r
 
 bool in_place_allowed(const OpInfo& op) {
   return op.group == "elementwise" || op.group == "activation" || op.group == "norm" || op.group == "rope";
-}
-
-/// Whether the memory of two values may overlap; views that interleave count as overlapping.
-bool overlap(const Graph& graph, ValueId a, ValueId b) {
-  if (graph.root(a) != graph.root(b)) return false;
-  const auto range = [&](ValueId id) {
-    const Value& v = graph.value(id);
-    const std::uint64_t bytes = extent_bytes(v.dtype, v.shape, graph.strides(id)).value_or(0);
-    return std::pair(v.alias_offset, v.alias_offset + bytes);
-  };
-  const auto [a_first, a_end] = range(a);
-  const auto [b_first, b_end] = range(b);
-  return a_first < b_end && b_first < a_end;
-}
-
-bool same_memory(const Graph& graph, ValueId a, ValueId b) {
-  return graph.root(a) == graph.root(b) && graph.value(a).alias_offset == graph.value(b).alias_offset &&
-         graph.value(a).shape == graph.value(b).shape && graph.strides(a) == graph.strides(b);
 }
 
 /// An op that names one of its inputs as its output works on that value and no other.

@@ -1,5 +1,5 @@
 // Elementwise ops, norms, products and activations of the reference interpreter.
-#include "reference_interpreter.hpp"
+#include "reference_elements.hpp"
 
 #include <cmath>
 #include <limits>
@@ -7,44 +7,6 @@
 
 namespace quern::test {
 namespace {
-
-/// The element of b that broadcasting puts beside element i of a.
-double broadcast(const Cells& a, const Cells& b, std::int64_t i) {
-  std::int64_t flat = 0;
-  std::int64_t step = 1;
-  for (std::size_t d = 0; d < b.dims.size(); ++d) {
-    const std::int64_t size = a.dims[a.dims.size() - 1 - d];
-    const std::int64_t mine = b.dims[b.dims.size() - 1 - d];
-    if (mine != 1) flat += i % size * step;
-    step *= mine;
-    i /= size;
-  }
-  return b.flat(flat);
-}
-
-template <typename F>
-void binary(ReferenceCall& call, F f) {
-  const Cells &a = call.in[0], &b = call.in[1], &y = call.out[0];
-  for (std::int64_t i = 0; i < a.count(); ++i) y.flat(i) = f(a.flat(i), broadcast(a, b, i));
-}
-
-template <typename F>
-void unary(ReferenceCall& call, F f) {
-  const Cells &x = call.in[0], &y = call.out[0];
-  for (std::int64_t i = 0; i < x.count(); ++i) y.flat(i) = f(x.flat(i));
-}
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
-double gated(std::int64_t kind, double x, double alpha) {
-  switch (kind) {
-    case 0: return x * sigmoid(alpha * x);
-    case 1: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case 2: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case 3: return x > 0 ? x : 0;
-    default: return sigmoid(x);
-  }
-}
 
 void norm_rows(const Cells& x, const Cells& weight, const Cells& y, double epsilon, double offset) {
   for (std::int64_t row = 0; row < x.rows(); ++row) {

@@ -125,8 +125,10 @@ ReferenceOp find_reference_op(std::uint32_t op) {
     case QUERN_OP_PENALIZE: return reference_penalize;
     case QUERN_OP_LOGIT_BIAS: return reference_logit_bias;
     case QUERN_OP_SAMPLE: return reference_sample;
-    default: return nullptr;
+    default: break;
   }
+  const ReferenceOp training = find_training_op(op);
+  return training ? training : find_gradient_op(op);
 }
 
 }  // namespace quern::test

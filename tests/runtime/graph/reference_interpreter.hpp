@@ -1,7 +1,7 @@
 // Runs a graph in f64, one op after another, by the plainest reading of the contracts in quern/graph/ops.hpp.
 //
 // An oracle for tests: slow, without fusing, rounding nothing, sharing no code with any backend. It has the ops of a step of
-// a decoder; another op is refused.
+// a decoder, and those of training; another op is refused. It knows no predicates.
 #pragma once
 
 #include "quern/graph/graph.hpp"
@@ -71,6 +71,10 @@ struct ReferenceCall {
 using ReferenceOp = void (*)(ReferenceCall&);
 /// Null for an op that the interpreter does not have.
 ReferenceOp find_reference_op(std::uint32_t op);
+
+/// The ops that only training has, in reference_training.cpp, and their gradients, in reference_gradients.cpp; null for others.
+ReferenceOp find_training_op(std::uint32_t op);
+ReferenceOp find_gradient_op(std::uint32_t op);
 
 // In reference_arithmetic.cpp, reference_attention.cpp, reference_sampling.cpp.
 void reference_add(ReferenceCall& call);

@@ -1,7 +1,9 @@
 // sum = a + b and y = rms_norm(sum) in one.
 #include "quern/graph/ops/norm.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
+#include "quern/graph/ops/elementwise.hpp"
 #include "shapes.hpp"
 
 namespace quern::graph {
@@ -28,4 +30,29 @@ void add_rms_norm(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// Through the norm where y is read, and past it where the sum is.
+void add_rms_norm(GradientCall& call) {
+  constexpr std::size_t a = 0, b = 1, weight = 2, sum = 0, y = 1;
+  ValueId dsum = call.dy(sum);
+  if (call.dy(y) == no_value) {
+    if (call.wants(weight)) call.has_none(weight);
+  } else {
+    NodeOptions how = call.how();
+    Attributes attributes = call.node().attributes;
+    const ValueId into = call.wants(weight) ? call.into(weight) : no_value;
+    if (into != no_value) attributes.set(QUERN_KEY_ACCUMULATE, 1);
+    if (call.wants(weight)) how.outputs = {no_value, into};
+    else how.skip_outputs = 1u << 1;
+    const auto outputs = call.add(QUERN_OP_RMS_NORM_BACKWARD, {call.out(sum), call.in(weight), call.dy(y)}, attributes, how);
+    dsum = dsum == no_value ? outputs[0] : ops::add(call.graph(), dsum, outputs[0], 1, call.how());
+    if (call.wants(weight)) call.give(weight, outputs[1]);
+  }
+  for (const std::size_t i : {a, b})
+    if (call.wants(i)) call.give(i, dsum);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // The x of all ranks one after another.
 #include "quern/graph/ops/collective.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "collective_rules.hpp"
 
@@ -24,4 +25,12 @@ void all_gather(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void all_gather(GradientCall& call) {
+  call.give(0, ops::reduce_scatter(call.graph(), call.dy(), call.shape(0), call.integer(QUERN_KEY_AXIS), call.how()));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // Sum, max or mean over the ranks.
 #include "quern/graph/ops/collective.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -21,4 +22,15 @@ void all_reduce(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// The loss is the sum of those of the ranks, so the gradients of the ranks add up as the values did.
+void all_reduce(GradientCall& call) {
+  constexpr std::int64_t max = 1;
+  if (call.integer(QUERN_KEY_KIND) == max) call.fail("the largest over the ranks has no gradient");
+  call.give(0, call.add(QUERN_OP_ALL_REDUCE, {call.dy()}, call.node().attributes)[0]);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // Softmax attention over paged keys and values.
 #include "quern/graph/ops/attention.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "attention_rules.hpp"
 #include "paged_rules.hpp"
@@ -48,4 +49,11 @@ void attention(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// Its keys and values are in pages, which kv_write has written for more than this run.
+void attention(GradientCall& call) { call.fail("paged attention has no gradient; build the graph with attention_dense"); }
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // y = x in another dtype.
 #include "quern/graph/ops/copy.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -27,4 +28,11 @@ void cast(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// Rounding counts as the identity.
+void cast(GradientCall& call) { call.give(0, call.as(call.dy(), call.sum_dtype(0))); }
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // Values one after another along an axis.
 #include "quern/graph/ops/copy.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "../checked.hpp"
 
@@ -32,4 +33,19 @@ void concat(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void concat(GradientCall& call) {
+  const auto axis = static_cast<std::size_t>(call.integer(QUERN_KEY_AXIS));
+  const std::vector<std::int64_t> strides = call.graph().strides(call.dy());
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < call.count(); ++i) {
+    const Shape shape = call.shape(i);
+    if (call.wants(i)) call.give(i, call.graph().view(call.dy(), shape, strides, offset));
+    offset += static_cast<std::uint64_t>(shape[axis].size * strides[axis]);
+  }
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

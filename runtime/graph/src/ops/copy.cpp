@@ -1,6 +1,7 @@
 // y = x, between views too.
 #include "quern/graph/ops/copy.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -18,4 +19,10 @@ void copy(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void copy(GradientCall& call) { call.give(0, call.dy()); }
+
+}  // namespace gradients
 }  // namespace quern::graph

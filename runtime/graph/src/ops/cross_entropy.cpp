@@ -1,6 +1,7 @@
 // Cross entropy of rows of logits, and its gradient.
 #include "quern/graph/ops/loss.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -58,4 +59,14 @@ void cross_entropy_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void cross_entropy(GradientCall& call) {
+  constexpr std::size_t loss = 0, lse = 1;
+  if (call.dy(lse) != no_value) call.fail("has no gradient for its output lse, which the loss reads; use z_loss, or logsumexp");
+  call.give(0, call.add(QUERN_OP_CROSS_ENTROPY_BACKWARD, {call.in(0), call.in(1), call.out(lse), call.dy(loss)}, call.node().attributes)[0]);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // Elements set to 0 at random; its gradient is the same op.
 #include "quern/graph/ops/lora.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 #include "sampling_rules.hpp"
@@ -26,4 +27,13 @@ void dropout(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// The same elements as forward: they go by seed, step, salt and place.
+void dropout(GradientCall& call) {
+  call.give(0, call.add(QUERN_OP_DROPOUT, {call.dy(), call.in(1), call.in(2)}, call.node().attributes)[0]);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // y = gelu(x) in three spellings, and its gradient.
 #include "quern/graph/ops/activation.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -30,4 +31,10 @@ void gelu_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void gelu(GradientCall& call) { unary(call, QUERN_OP_GELU_BACKWARD); }
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // Rows of a table by index, and the gradient for the table.
 #include "quern/graph/ops/rows.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -10,7 +11,7 @@ ValueId get_rows(Graph& graph, ValueId table, ValueId index, NodeOptions options
   return graph.add_node(QUERN_OP_GET_ROWS, {table, index}, {}, std::move(options))[0];
 }
 
-ValueId get_rows_backward(Graph& graph, ValueId dy, ValueId index, std::int64_t rows, NodeOptions options) {
+ValueId get_rows_backward(Graph& graph, ValueId dy, ValueId index, Dim rows, NodeOptions options) {
   if (options.outputs.empty() && dy < graph.values().size() && graph.value(dy).shape.size() == 2)
     options.output_shape = {rows, graph.value(dy).shape[1]};
   return graph.add_node(QUERN_OP_GET_ROWS_BACKWARD, {dy, index}, {}, std::move(options))[0];
@@ -49,4 +50,14 @@ void get_rows_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void get_rows(GradientCall& call) {
+  const ValueId into = call.into(0);
+  if (into != no_value) call.give(0, ops::get_rows_backward_accumulate(call.graph(), call.dy(), call.in(1), into, call.how()));
+  else call.give(0, ops::get_rows_backward(call.graph(), call.dy(), call.in(1), call.shape(0)[0], call.how(call.sum_dtype(0))));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // y = f(gate) * up, and its gradients.
 #include "quern/graph/ops/activation.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -68,4 +69,14 @@ void glu_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void glu(GradientCall& call) {
+  const auto outputs = call.add(QUERN_OP_GLU_BACKWARD, {call.in(0), call.in(1), call.dy()}, call.node().attributes);
+  for (const std::size_t i : {0u, 1u})
+    if (call.wants(i)) call.give(i, outputs[i]);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

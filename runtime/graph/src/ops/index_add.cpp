@@ -1,6 +1,7 @@
 // table[index[i]] += x[i], in place.
 #include "quern/graph/ops/rows.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -19,4 +20,12 @@ namespace rules {
 void index_add(OpCall& call) { write_rows_rule(call, floats); }
 
 }  // namespace rules
+
+namespace gradients {
+
+void index_add(GradientCall& call) {
+  if (call.wants(0)) call.give(0, ops::get_rows(call.graph(), call.dy(), call.in(1), call.how(call.dtype(0))));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

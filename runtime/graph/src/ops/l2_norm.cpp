@@ -1,6 +1,7 @@
 // Rows scaled to length 1, and the gradient.
 #include "quern/graph/ops/norm.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -30,4 +31,10 @@ void l2_norm_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void l2_norm(GradientCall& call) { unary(call, QUERN_OP_L2_NORM_BACKWARD); }
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // Norm of rows to mean 0 and variance 1, and its gradients.
 #include "quern/graph/ops/norm.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -40,4 +41,22 @@ void layer_norm_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void layer_norm(GradientCall& call) {
+  // One flag says it for both vectors, so both are added to states or neither.
+  const ValueId weight = call.wants(1) ? call.into(1) : no_value, bias = call.wants(2) ? call.into(2) : no_value;
+  const bool accumulate = call.wants(1) == (weight != no_value) && call.wants(2) == (bias != no_value) && (call.wants(1) || call.wants(2));
+  NodeOptions how = call.how();
+  Attributes attributes = call.node().attributes;
+  if (accumulate) attributes.set(QUERN_KEY_ACCUMULATE, 1), how.outputs = {no_value, weight, bias};
+  for (const std::size_t i : {1u, 2u})
+    if (!call.wants(i)) how.skip_outputs |= std::uint64_t{1} << i;
+  const auto outputs = call.add(QUERN_OP_LAYER_NORM_BACKWARD, {call.in(0), call.in(1), call.dy()}, attributes, how);
+  for (const std::size_t i : {0u, 1u, 2u})
+    if (call.wants(i)) call.give(i, outputs[i]);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // Low-rank products with the adapter of each row, and their gradients.
 #include "quern/graph/ops/lora.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -61,4 +62,25 @@ void lora_matmul_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void lora_matmul(GradientCall& call) {
+  constexpr std::size_t x = 0, pool = 1, table = 2, slot = 3, base = 4;
+  if (call.wants(base)) call.give(base, call.dy());
+  if (!call.wants(x) && !call.wants(pool)) return;
+  NodeOptions how = call.how();
+  Attributes attributes = call.node().attributes;
+  const ValueId into = call.wants(pool) && call.dtype(pool) == QUERN_F32 ? call.into(pool) : no_value;
+  if (into != no_value) {
+    attributes.set(QUERN_KEY_ACCUMULATE, 1);
+    how.outputs = {no_value, into};
+  }
+  const auto outputs =
+      call.add(QUERN_OP_LORA_MATMUL_BACKWARD, {call.in(x), call.in(pool), call.in(table), call.in(slot), call.dy()}, attributes, how);
+  for (const std::size_t i : {x, pool})
+    if (call.wants(i)) call.give(i, outputs[i]);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,7 +1,9 @@
 // y = w + alpha * b a.
 #include "quern/graph/ops/lora.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
+#include "quern/graph/ops/matmul.hpp"
 
 namespace quern::graph {
 namespace ops {
@@ -27,4 +29,20 @@ void lora_merge(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// da = alpha b^T dy, db = alpha dy a^T.
+void lora_merge(GradientCall& call) {
+  constexpr std::size_t w = 0, a = 1, b = 2;
+  const double alpha = call.number(QUERN_KEY_ALPHA);
+  if (call.wants(w)) call.give(w, call.dy());
+  if (call.wants(a))
+    call.give(a, ops::matmul(call.graph(), call.in(b), call.dy(), no_value, no_value,
+                             {.transpose_a = true, .transpose_b = true, .alpha = alpha}, call.how(call.sum_dtype(a))));
+  if (call.wants(b))
+    call.give(b, ops::matmul(call.graph(), call.dy(), call.in(a), no_value, no_value, {.alpha = alpha}, call.how(call.sum_dtype(b))));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // The mean where a mask is set, and its gradient.
 #include "quern/graph/ops/loss.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -39,4 +40,15 @@ void masked_mean_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// count depends on the mask alone.
+void masked_mean(GradientCall& call) {
+  constexpr std::size_t y = 0, count = 1;
+  if (call.dy(y) == no_value) return call.has_none(0);
+  call.give(0, ops::masked_mean_backward(call.graph(), call.in(1), call.out(count), call.dy(y), call.how()));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,7 +1,12 @@
 // y = alpha * a b^T + bias + beta * c.
 #include "quern/graph/ops/matmul.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
+#include "quern/graph/ops/elementwise.hpp"
+#include "quern/graph/ops/copy.hpp"
+
+#include <utility>
 
 namespace quern::graph {
 namespace ops {
@@ -71,4 +76,87 @@ void matmul(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+namespace {
+
+/// da = alpha dy b in the layout of a.
+ValueId of_a(GradientCall& call) {
+  Graph& graph = call.graph();
+  ValueId b = call.in(1);
+  if (is_block_format(call.dtype(1))) b = call.as(b, graph.value(call.dy()).dtype);
+  const ops::MatmulAttributes how{.transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) == 0, .alpha = call.number(QUERN_KEY_ALPHA)};
+  const ValueId da = ops::matmul(graph, call.dy(), b, no_value, no_value, how, call.how(call.sum_dtype(0)));
+  if (call.integer(QUERN_KEY_TRANSPOSE_A) == 0) return da;
+  std::vector<std::int64_t> strides = graph.strides(da);
+  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  return graph.view(da, call.shape(0), strides, 0);
+}
+
+/// Rows of all leading dimensions under each other: [..., m, n] as [rows, n]. Empty where that is no reshape.
+Shape flat(const Shape& shape) {
+  Dim rows = 1;
+  for (std::size_t d = 0; d + 1 < shape.size(); ++d) {
+    if (rows == Dim(1)) rows = shape[d];
+    else if (rows.symbol == 0 && shape[d].symbol == 0) rows = Dim(rows.size * shape[d].size);
+    else if (shape[d] != Dim(1)) return {};
+  }
+  return {rows, shape.back()};
+}
+
+/// The gradient of b in each batch of a, summed over the batches that read one b.
+ValueId summed_over_groups(GradientCall& call, ValueId db, const Shape& a) {
+  const Shape b = call.shape(1);
+  Shape split, kept;
+  for (std::size_t d = 0; d < a.size(); ++d) {
+    const std::size_t behind = a.size() - d;
+    const Dim of_b = behind > b.size() ? Dim(1) : b[b.size() - behind];
+    if (behind <= 2 || of_b == a[d] || of_b == Dim(1)) {
+      split.push_back(behind <= 2 ? of_b : a[d]), kept.push_back(of_b);
+    } else {
+      // Neighbours in a share one of b.
+      split.push_back(of_b), split.push_back(Dim(a[d].size / of_b.size));
+      kept.push_back(of_b), kept.push_back(Dim(1));
+    }
+  }
+  if (split.size() > QUERN_MAX_DIMS) call.fail("the groups of its input b need ", split.size(), " dimensions for their gradient");
+  if (split == kept) return call.reshaped(db, b);
+  return call.reshaped(ops::sum_to(call.graph(), call.reshaped(db, split), kept, call.how()), b);
+}
+
+/// db = alpha dy^T a in the layout of b.
+ValueId of_b(GradientCall& call) {
+  Graph& graph = call.graph();
+  const bool transpose_a = call.integer(QUERN_KEY_TRANSPOSE_A) != 0, transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
+  ValueId a = call.in(0), dy = call.dy();
+  const Shape whole = call.shape(0);
+  // One matrix for all rows: a product over all of them, without sums of batches.
+  const Shape a_rows = flat(whole), dy_rows = flat(graph.value(dy).shape);
+  const bool one = whole.size() > 2 && call.shape(1).size() == 2 && !transpose_a && !a_rows.empty() && !dy_rows.empty() &&
+                   graph.value(a).strides.empty();
+  if (one) a = call.reshaped(a, a_rows), dy = call.reshaped(dy, dy_rows);
+  const double alpha = call.number(QUERN_KEY_ALPHA);
+  const NodeOptions how = call.how(call.sum_dtype(1));
+  // [n, k] = dy^T a, or [k, n] = a^T dy.
+  const ValueId db = transpose_b ? ops::matmul(graph, a, dy, no_value, no_value,
+                                               {.transpose_a = !transpose_a, .transpose_b = true, .alpha = alpha}, how)
+                                 : ops::matmul(graph, dy, a, no_value, no_value,
+                                               {.transpose_a = true, .transpose_b = !transpose_a, .alpha = alpha}, how);
+  return one || whole.size() == 2 ? db : summed_over_groups(call, db, whole);
+}
+
+}  // namespace
+
+void matmul(GradientCall& call) {
+  constexpr std::size_t a = 0, b = 1, bias = 2, c = 3;
+  if (call.wants(a)) call.give(a, of_a(call));
+  if (call.wants(b)) call.give(b, of_b(call));
+  if (call.wants(bias)) call.give(bias, call.summed(call.as(call.dy(), QUERN_F32), bias));
+  if (!call.wants(c)) return;
+  const double beta = call.number(QUERN_KEY_BETA);
+  call.give(c, beta == 1 ? call.dy() : ops::scale(call.graph(), call.dy(), beta, 0, call.how()));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

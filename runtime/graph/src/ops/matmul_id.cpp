@@ -1,6 +1,7 @@
 // Products with the weights of chosen experts, and their gradients.
 #include "quern/graph/ops/moe.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -68,4 +69,41 @@ void matmul_id_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void matmul_id(GradientCall& call) {
+  constexpr std::size_t a = 0, b = 1, id = 2;
+  // One call gives both where dwanted has the dtype that db has beside b; else db is made without b, in the dtype of dy.
+  const quern_dtype db_dtype = call.wants(b) ? call.sum_dtype(b) : QUERN_DTYPE_NONE;
+  const bool together = call.wants(b) && db_dtype == call.dtype(b);
+  const auto write_db = [&](NodeOptions& how, Attributes& attributes) {
+    const ValueId into = call.into(b);
+    how.outputs = {no_value, into};
+    how.output_shape = call.shape(b);
+    if (into != no_value) attributes.set(QUERN_KEY_ACCUMULATE, 1);
+  };
+  if (call.wants(a) || together) {
+    ValueId weights = call.in(b);
+    if (is_block_format(call.dtype(b))) weights = call.as(weights, call.graph().value(call.dy()).dtype);
+    NodeOptions how = call.how();
+    Attributes attributes;
+    if (together) write_db(how, attributes);
+    else how.skip_outputs |= 1u << 1;
+    if (!call.wants(a)) how.skip_outputs |= 1u << 0;
+    const auto outputs = call.add(QUERN_OP_MATMUL_ID_BACKWARD, {call.dy(), call.in(a), weights, call.in(id)}, attributes, how);
+    if (call.wants(a)) call.give(a, outputs[0]);
+    if (together) call.give(b, outputs[1]);
+  }
+  if (call.wants(b) && !together) {
+    NodeOptions how = call.how();
+    Attributes attributes;
+    write_db(how, attributes);
+    how.skip_outputs |= 1u << 0;
+    const ValueId dy = call.as(call.dy(), db_dtype);
+    call.give(b, call.add(QUERN_OP_MATMUL_ID_BACKWARD, {dy, call.in(a), no_value, call.in(id)}, attributes, how)[1]);
+  }
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

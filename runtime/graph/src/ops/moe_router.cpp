@@ -1,6 +1,7 @@
 // The best experts of each row and their weights, and the gradient for the logits.
 #include "quern/graph/ops/moe.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -68,4 +69,17 @@ void moe_router_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// The bias counts for the choice alone, which steps.
+void moe_router(GradientCall& call) {
+  constexpr std::size_t logits = 0, bias = 1, id = 0, weight = 1;
+  if (call.wants(bias)) call.has_none(bias);
+  if (!call.wants(logits)) return;
+  call.give(logits, call.add(QUERN_OP_MOE_ROUTER_BACKWARD, {call.in(logits), call.in(bias), call.out(id), call.dy(weight)},
+                             call.node().attributes)[0]);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // y = -x, element by element.
 #include "quern/graph/ops/elementwise.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -16,4 +17,10 @@ namespace rules {
 void neg(OpCall& call) { unary_rule(call); }
 
 }  // namespace rules
+
+namespace gradients {
+
+void neg(GradientCall& call) { call.give(0, ops::neg(call.graph(), call.dy(), call.how())); }
+
+}  // namespace gradients
 }  // namespace quern::graph

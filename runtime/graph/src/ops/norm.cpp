@@ -1,7 +1,9 @@
 // The root of the sum of squares.
 #include "quern/graph/ops/reduction.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
+#include "quern/graph/ops/elementwise.hpp"
 
 namespace quern::graph {
 namespace ops {
@@ -18,4 +20,14 @@ void norm(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// dx = dy x / y.
+void norm(GradientCall& call) {
+  const ValueId factor = ops::div(call.graph(), call.dy(), call.out(0), call.how());
+  call.give(0, ops::mul(call.graph(), call.in(0), call.as(factor, call.dtype(0)), call.how()));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

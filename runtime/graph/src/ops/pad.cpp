@@ -1,6 +1,7 @@
 // x with elements of one value around it along an axis.
 #include "quern/graph/ops/copy.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "../checked.hpp"
 
@@ -35,4 +36,15 @@ void pad(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void pad(GradientCall& call) {
+  const auto axis = static_cast<std::size_t>(call.integer(QUERN_KEY_AXIS));
+  const std::vector<std::int64_t> strides = call.graph().strides(call.dy());
+  const auto offset = static_cast<std::uint64_t>(call.integer(QUERN_KEY_BEFORE) * strides[axis]);
+  call.give(0, call.graph().view(call.dy(), call.shape(0), strides, offset));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // This rank's part of the sum over the ranks.
 #include "quern/graph/ops/collective.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "collective_rules.hpp"
 
@@ -24,4 +25,12 @@ void reduce_scatter(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void reduce_scatter(GradientCall& call) {
+  call.give(0, ops::all_gather(call.graph(), call.dy(), call.shape(0), call.integer(QUERN_KEY_AXIS), call.how()));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // y = max(x, 0), and its gradient.
 #include "quern/graph/ops/activation.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -22,4 +23,10 @@ void relu(OpCall& call) { unary_rule(call); }
 void relu_backward(OpCall& call) { unary_backward_rule(call); }
 
 }  // namespace rules
+
+namespace gradients {
+
+void relu(GradientCall& call) { unary(call, QUERN_OP_RELU_BACKWARD); }
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // y = max(x, 0)^2, and its gradient.
 #include "quern/graph/ops/activation.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -22,4 +23,10 @@ void relu_sqr(OpCall& call) { unary_rule(call); }
 void relu_sqr_backward(OpCall& call) { unary_backward_rule(call); }
 
 }  // namespace rules
+
+namespace gradients {
+
+void relu_sqr(GradientCall& call) { unary(call, QUERN_OP_RELU_SQR_BACKWARD); }
+
+}  // namespace gradients
 }  // namespace quern::graph

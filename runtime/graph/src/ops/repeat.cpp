@@ -1,6 +1,7 @@
 // x again and again until it fills y; and the sum over those repeats.
 #include "quern/graph/ops/copy.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -53,4 +54,12 @@ void sum_to(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void repeat(GradientCall& call) { call.give(0, call.summed(call.dy(), 0)); }
+
+void sum_to(GradientCall& call) { call.give(0, ops::repeat(call.graph(), call.dy(), call.shape(0), call.how())); }
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // Root-mean-square norm of rows, and its gradients.
 #include "quern/graph/ops/norm.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -49,4 +50,20 @@ void rms_norm_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void rms_norm(GradientCall& call) {
+  NodeOptions how = call.how();
+  Attributes attributes = call.node().attributes;
+  const ValueId into = call.wants(1) ? call.into(1) : no_value;
+  if (into != no_value) attributes.set(QUERN_KEY_ACCUMULATE, 1);
+  if (call.wants(1)) how.outputs = {no_value, into};
+  else how.skip_outputs = 1u << 1;
+  const auto outputs = call.add(QUERN_OP_RMS_NORM_BACKWARD, {call.in(0), call.in(1), call.dy()}, attributes, how);
+  for (const std::size_t i : {0u, 1u})
+    if (call.wants(i)) call.give(i, outputs[i]);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // Rotary position embedding by table; its gradient is the inverse rotation.
 #include "quern/graph/ops/rope.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 
 namespace quern::graph {
@@ -57,4 +58,15 @@ void rope(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void rope(GradientCall& call) {
+  if (!call.wants(0)) return;
+  Attributes attributes = call.node().attributes;
+  attributes.set(QUERN_KEY_INVERSE, 1 - call.integer(QUERN_KEY_INVERSE));
+  call.give(0, call.add(QUERN_OP_ROPE, {call.dy(), call.in(1), call.in(2)}, attributes)[0]);
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // y = alpha * x + beta.
 #include "quern/graph/ops/elementwise.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -22,4 +23,13 @@ void scale(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void scale(GradientCall& call) {
+  const double alpha = call.number(QUERN_KEY_ALPHA);
+  call.give(0, alpha == 1 ? call.dy() : ops::scale(call.graph(), call.dy(), alpha, 0, call.how()));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,6 +1,7 @@
 // y = 1 / (1 + exp(-x)), and its gradient.
 #include "quern/graph/ops/activation.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -22,4 +23,10 @@ void sigmoid(OpCall& call) { unary_rule(call); }
 void sigmoid_backward(OpCall& call) { unary_backward_rule(call); }
 
 }  // namespace rules
+
+namespace gradients {
+
+void sigmoid(GradientCall& call) { unary(call, QUERN_OP_SIGMOID_BACKWARD); }
+
+}  // namespace gradients
 }  // namespace quern::graph

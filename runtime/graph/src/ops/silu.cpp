@@ -1,6 +1,7 @@
 // y = x * sigmoid(x), and its gradient.
 #include "quern/graph/ops/activation.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -22,4 +23,10 @@ void silu(OpCall& call) { unary_rule(call); }
 void silu_backward(OpCall& call) { unary_backward_rule(call); }
 
 }  // namespace rules
+
+namespace gradients {
+
+void silu(GradientCall& call) { unary(call, QUERN_OP_SILU_BACKWARD); }
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,7 +1,10 @@
 // Masked softmax along the last dimension, and its gradient.
 #include "quern/graph/ops/softmax.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
+#include "quern/graph/ops/elementwise.hpp"
+#include "quern/graph/ops/activation.hpp"
 #include "shapes.hpp"
 #include "attention_rules.hpp"
 
@@ -49,4 +52,19 @@ void softmax_backward(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+/// What max_bias, masks and sinks add to the logits does not change the gradient by x. A softcap c multiplies it by
+/// 1 - tanh^2(scale x / c).
+void softmax(GradientCall& call) {
+  if (!call.wants(0)) return;
+  const double scale = call.number(QUERN_KEY_SCALE), softcap = call.number(QUERN_KEY_SOFTCAP);
+  const ValueId dx = ops::softmax_backward(call.graph(), call.out(0), call.dy(), scale, call.how());
+  if (softcap == 0) return call.give(0, dx);
+  const ValueId capped = ops::scale(call.graph(), call.in(0), scale / softcap, 0, call.how());
+  call.give(0, ops::tanh_backward(call.graph(), capped, dx, call.how()));
+}
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -1,7 +1,9 @@
 // The sum of all elements.
 #include "quern/graph/ops/reduction.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
+#include "reduction_gradient.hpp"
 
 namespace quern::graph {
 namespace ops {
@@ -18,4 +20,10 @@ void sum(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void sum(GradientCall& call) { repeated(call, call.dy()); }
+
+}  // namespace gradients
 }  // namespace quern::graph

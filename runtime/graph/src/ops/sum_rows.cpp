@@ -1,7 +1,9 @@
 // The sum along the last dimension, which stays as 1.
 #include "quern/graph/ops/reduction.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
+#include "reduction_gradient.hpp"
 #include "shapes.hpp"
 
 namespace quern::graph {
@@ -21,4 +23,10 @@ void sum_rows(OpCall& call) {
 }
 
 }  // namespace rules
+
+namespace gradients {
+
+void sum_rows(GradientCall& call) { repeated(call, call.dy()); }
+
+}  // namespace gradients
 }  // namespace quern::graph

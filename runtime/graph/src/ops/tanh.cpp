@@ -1,6 +1,7 @@
 // y = tanh(x), and its gradient.
 #include "quern/graph/ops/activation.hpp"
 
+#include "../gradient_call.hpp"
 #include "../op_call.hpp"
 #include "shapes.hpp"
 
@@ -22,4 +23,10 @@ void tanh(OpCall& call) { unary_rule(call); }
 void tanh_backward(OpCall& call) { unary_backward_rule(call); }
 
 }  // namespace rules
+
+namespace gradients {
+
+void tanh(GradientCall& call) { unary(call, QUERN_OP_TANH_BACKWARD); }
+
+}  // namespace gradients
 }  // namespace quern::graph

@@ -12,9 +12,9 @@ namespace quern::graph::ops {
 ///   y      [t, h]  f32, f16 or bf16 by options.output_dtype; else that of a float table, and f32 for the others
 ValueId get_rows(Graph& graph, ValueId table, ValueId index, NodeOptions options = {});
 
-/// dtable [rows, h] = the sum of dy[i] at row index[i], in f32, in the order of i; rows of no index are 0.
+/// dtable [rows, h] = the sum of dy[i] at row index[i], in f32, in the order of i; rows of no index are 0. rows may be ranged.
 /// dy [t, h] f32, f16 or bf16, index [t] i32 or i64; dtable f32, f16 or bf16, that of dy unless options.output_dtype says.
-ValueId get_rows_backward(Graph& graph, ValueId dy, ValueId index, std::int64_t rows, NodeOptions options = {});
+ValueId get_rows_backward(Graph& graph, ValueId dy, ValueId index, Dim rows, NodeOptions options = {});
 /// The same, added to the state dtable.
 ValueId get_rows_backward_accumulate(Graph& graph, ValueId dy, ValueId index, ValueId dtable, NodeOptions options = {});
 

@@ -1,0 +1,61 @@
+// Reverse-mode differentiation, graph to graph: appends the nodes that compute gradients.
+//
+// Backward goes over the nodes that lie between a wanted value and a seed, and over no other. A frozen weight costs nothing, and
+// nothing is computed below the first wanted value. The gradient of each op is in the op's own file, src/ops/.
+#pragma once
+
+#include "quern/graph/graph.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace quern::graph {
+
+/// d(loss) / d(value): where backward begins.
+struct GradientSeed {
+  ValueId value;     // f32, f16 or bf16
+  ValueId gradient;  // the shape of value; f32, f16 or bf16
+};
+
+/// A value whose gradient is asked for.
+struct GradientWanted {
+  ValueId value;            // f32, f16 or bf16; a constant, state, input, internal value, or a contiguous view of one
+  ValueId into = no_value;  // f32 state of the shape of value, or a contiguous view of one: the gradient is ADDED to it
+};
+
+/// Which forward values live until backward reads them. All three give the same bits.
+enum class Checkpointing {
+  none,       // all that backward reads
+  selective,  // products, attention and what crosses a segment; norms, rope, glu, casts and sums are made again
+  full        // only what crosses a segment
+};
+
+struct DifferentiateOptions {
+  Checkpointing checkpointing = Checkpointing::none;
+  /// Nodes at which a new segment (a layer) begins, ascending; needed unless checkpointing is none. What a segment makes again it
+  /// makes once, where its backward first needs it. The last segment is kept: its backward follows at once.
+  std::vector<std::uint32_t> segments = {};
+};
+
+/// Appends the backward nodes and returns the gradient of each wanted value: its `into`, or else a new value of the wanted
+/// value's shape and dtype.
+///
+///   sums       several uses of a value add up by `add`; three and more of a 16-bit value in f32, rounded once
+///   into       by the op's `accumulate` where it has that, else by `add` in place. The caller sets it to 0 before
+///   views      a reshape is undone, a slice is padded, a transposition turned back. A view of a wanted flat state adds to the
+///              same slice of `into`
+///   weights    of a block format are cast to the dtype of the gradient (f32: exact), once a use, and then multiplied
+///   nodes      inherit conversions and determinism of their forward node, and its name with ".gradient" or ".again"
+///
+/// Integers (indices, labels, positions) and what only chooses (the bias of moe_router) have no gradient. set_rows and index_add
+/// need indices that differ from each other and skip nothing.
+///
+/// Throws, and leaves the graph as it was:
+///   Error(QUERN_UNSUPPORTED)       an op on the way, or one of its inputs, without a gradient; a predicate on the way; a view
+///                                  whose gradient cannot be expressed. The error names op and node
+///   Error(QUERN_INVALID_ARGUMENT)  a wanted value that does not influence the seeds; a value that is overwritten before
+///                                  backward reads it; seeds, wanted values or segments that break what is said above
+std::vector<ValueId> differentiate(Graph& graph, const std::vector<GradientSeed>& seeds, const std::vector<GradientWanted>& wanted,
+                                   const DifferentiateOptions& options = {});
+
+}  // namespace quern::graph

@@ -1,0 +1,186 @@
+// A graph whose gradients are compared with central differences, run by the reference interpreter in f64.
+#pragma once
+
+#include "quern/graph/differentiate.hpp"
+#include "quern/graph/ops.hpp"
+#include "reference_interpreter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace quern::test {
+
+namespace ops = graph::ops;
+using graph::Dim;
+using graph::no_value;
+using graph::Shape;
+using graph::ValueId;
+
+/// Numbers in [low, high), the same in every run.
+class Numbers64 {
+ public:
+  double operator()(double low = -1, double high = 1) {
+    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+    return low + (high - low) * static_cast<double>(state_ >> 11) / 9007199254740992.0;
+  }
+  std::vector<double> list(std::size_t count, double low = -1, double high = 1) {
+    std::vector<double> numbers(count);
+    for (double& one : numbers) one = (*this)(low, high);
+    return numbers;
+  }
+
+ private:
+  std::uint64_t state_ = 1;
+};
+
+/// Builds a graph with random data, differentiates sum(r * y) for each y marked by loss(), and checks it.
+class GradientBench {
+ public:
+  /// `dtype` is that of x(); `accumulate` adds to state instead of making new values.
+  explicit GradientBench(quern_dtype dtype = QUERN_F32, bool accumulate = false) : activations(dtype), accumulate_(accumulate) {
+    tokens = Dim(8, g.add_symbol({.name = "tokens", .min = 1, .max = 8}));
+  }
+
+  graph::Graph g{"gradients"};
+  quern_dtype activations;
+  Dim tokens = 0;                         // ranged; 5 in each run
+  static constexpr std::int64_t run_tokens = 5;
+  graph::DifferentiateOptions options = {};
+
+  /// A wanted value of the activations' dtype, of f32, or any.
+  ValueId x(Shape shape, double low = -1, double high = 1) { return wanted(activations, std::move(shape), low, high); }
+  ValueId f32(Shape shape, double low = -1, double high = 1) { return wanted(QUERN_F32, std::move(shape), low, high); }
+  ValueId wanted(quern_dtype dtype, Shape shape, double low = -1, double high = 1) {
+    const ValueId value = frozen(dtype, std::move(shape), low, high);
+    want(value);
+    return value;
+  }
+  void want(ValueId value) {
+    const ValueId into = accumulate_ ? g.state("sum", QUERN_F32, g.value(value).shape) : no_value;
+    wanted_.push_back({value, into});
+  }
+  /// A float that has no gradient.
+  ValueId frozen(quern_dtype dtype, Shape shape, double low = -1, double high = 1) {
+    const ValueId value = g.input("x" + std::to_string(g.values().size()), dtype, shape);
+    data_[value] = numbers_.list(count(shape), low, high);
+    return value;
+  }
+  ValueId constant(quern_dtype dtype, Shape shape) {
+    const ValueId value = g.constant("w" + std::to_string(g.values().size()), dtype, shape);
+    data_[value] = numbers_.list(count(shape));
+    return value;
+  }
+  ValueId state(quern_dtype dtype, Shape shape) {
+    const ValueId value = g.state("state" + std::to_string(g.values().size()), dtype, shape);
+    data_[value] = numbers_.list(count(shape));
+    return value;
+  }
+  ValueId integers(quern_dtype dtype, Shape shape, const std::vector<std::int64_t>& numbers) {
+    const ValueId value = g.input("i" + std::to_string(g.values().size()), dtype, std::move(shape));
+    data_[value].assign(numbers.begin(), numbers.end());
+    return value;
+  }
+  ValueId i32(Shape shape, const std::vector<std::int64_t>& numbers) { return integers(QUERN_I32, std::move(shape), numbers); }
+
+  void loss(ValueId y) {
+    const ValueId r = g.input("r", g.value(y).dtype, g.value(y).shape);
+    data_[r] = numbers_.list(count(g.value(y).shape));
+    seeds_.push_back({y, r});
+  }
+  /// A scalar loss as it is.
+  void scalar_loss(ValueId y) {
+    const ValueId one = g.input("one", g.value(y).dtype, g.value(y).shape);
+    data_[one] = {1};
+    seeds_.push_back({y, one});
+  }
+
+  const std::vector<graph::GradientSeed>& seeds() const { return seeds_; }
+  const std::vector<graph::GradientWanted>& wanted_values() const { return wanted_; }
+  void differentiate() { gradients_ = graph::differentiate(g, seeds_, wanted_, options); }
+
+  /// The gradients of all wanted values.
+  std::vector<std::vector<double>> gradients() {
+    std::map<ValueId, std::vector<double>> data = data_;
+    for (const graph::GradientWanted& one : wanted_) {
+      if (one.into == no_value) continue;
+      std::vector<double>& sum = data[one.into];
+      if (sum.empty()) sum = Numbers64().list(count(g.value(one.into).shape));
+    }
+    ReferenceInterpreter run = started(data);
+    std::vector<std::vector<double>> found;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      found.push_back(run.get(gradients_[i]));
+      if (wanted_[i].into == no_value) continue;
+      const std::vector<double> start = Numbers64().list(found[i].size());
+      for (std::size_t k = 0; k < start.size(); ++k) found[i][k] -= start[k];
+    }
+    return found;
+  }
+
+  /// Any values after one run; states that were never set begin at 0.
+  std::vector<std::vector<double>> values(const std::vector<ValueId>& wanted) {
+    ReferenceInterpreter run = started(data_);
+    std::vector<std::vector<double>> found;
+    for (const ValueId value : wanted) found.push_back(run.get(value));
+    return found;
+  }
+
+  /// Compares the gradients with central differences, along random directions of each wanted value.
+  void check() {
+    ASSERT_NO_THROW(differentiate());
+    for (std::size_t i = 0; i < wanted_.size(); ++i)
+      EXPECT_EQ(g.value(gradients_[i]).shape, g.value(wanted_[i].value).shape) << "of wanted value " << i;
+    const std::vector<std::vector<double>> found = gradients();
+    constexpr double step = 1e-5;
+    for (std::size_t i = 0; i < wanted_.size(); ++i)
+      for (int direction = 0; direction < 3; ++direction) {
+        const std::vector<double> along = numbers_.list(found[i].size());
+        double expected = 0, size = 0;
+        for (std::size_t k = 0; k < along.size(); ++k) expected += found[i][k] * along[k], size += std::fabs(found[i][k] * along[k]);
+        const double numeric = (loss_at(i, along, step) - loss_at(i, along, -step)) / (2 * step);
+        // The third derivative times step^2 / 6, and the rounding of f64 over the step.
+        EXPECT_NEAR(expected, numeric, 1e-6 * (1 + size)) << "of wanted value " << i << ", direction " << direction;
+      }
+  }
+
+ private:
+  static std::size_t count(const Shape& shape) {
+    std::int64_t count = 1;
+    for (const Dim& dim : shape) count *= dim.symbol ? run_tokens : dim.size;
+    return static_cast<std::size_t>(count);
+  }
+  ReferenceInterpreter started(const std::map<ValueId, std::vector<double>>& data) {
+    ReferenceInterpreter run(g);
+    run.extent(tokens.symbol, run_tokens);
+    for (const auto& [value, numbers] : data) run.set(value, numbers);
+    run.run();
+    EXPECT_FALSE(run.index_fault());
+    return run;
+  }
+  double loss_at(std::size_t i, const std::vector<double>& along, double step) {
+    std::map<ValueId, std::vector<double>> data = data_;
+    std::vector<double>& moved = data.at(wanted_[i].value);
+    for (std::size_t k = 0; k < moved.size(); ++k) moved[k] += step * along[k];
+    ReferenceInterpreter run = started(data);
+    double loss = 0;
+    for (const graph::GradientSeed& seed : seeds_) {
+      const std::vector<double> y = run.get(seed.value), r = run.get(seed.gradient);
+      for (std::size_t k = 0; k < y.size(); ++k) loss += r[k] * y[k];
+    }
+    return loss;
+  }
+
+  bool accumulate_;
+  Numbers64 numbers_;
+  std::map<ValueId, std::vector<double>> data_;
+  std::vector<graph::GradientSeed> seeds_;
+  std::vector<graph::GradientWanted> wanted_;
+  std::vector<ValueId> gradients_;
+};
+
+}  // namespace quern::test
