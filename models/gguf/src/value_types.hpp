@@ -29,6 +29,9 @@ constexpr std::uint64_t fixed_size(ValueType type) noexcept {
   return 0;
 }
 
+/// Element type and count, in front of an array's elements.
+constexpr std::uint64_t array_head_bytes = 4 + 8;
+
 constexpr bool is_integer(ValueType type) noexcept { return type <= ValueType::i32 || type == ValueType::u64 || type == ValueType::i64; }
 
 constexpr bool is_float(ValueType type) noexcept { return type == ValueType::f32 || type == ValueType::f64; }

@@ -111,6 +111,20 @@ std::optional<FloatArray> File::find_floats(std::string_view key) const {
   return FloatArray(contents_->key_bytes().data() + entry->at, entry->count, entry->element);
 }
 
+std::span<const std::byte> File::value_bytes(std::string_view key) const {
+  const Entry* entry = contents_->entries.find(key);
+  if (entry == nullptr) throw Error(QUERN_BAD_MODEL, concat(name(), ": key ", in_quotes(key), " is missing"));
+  const std::byte* const all = contents_->key_bytes().data();
+  const auto after_string = [](const std::byte* at) { return at + 8 + load<std::uint64_t>(at); };  // checked when the file was read
+  const std::byte* first = all + entry->at;
+  if (entry->type == ValueType::string) return {first, after_string(first)};
+  if (entry->type != ValueType::array) return {first, first + fixed_size(entry->type)};
+  const std::byte* end = first + entry->count * fixed_size(entry->element);
+  if (entry->element == ValueType::string)
+    for (std::uint64_t i = 0; i < entry->count; ++i) end = after_string(end);
+  return {first - array_head_bytes, end};
+}
+
 std::uint64_t File::require_u64(std::string_view key) const { return required(*this, key, an_unsigned, find_u64(key)); }
 std::int64_t File::require_i64(std::string_view key) const { return required(*this, key, an_integer, find_i64(key)); }
 double File::require_f64(std::string_view key) const { return required(*this, key, a_float, find_f64(key)); }

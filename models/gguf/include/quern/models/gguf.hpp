@@ -233,6 +233,9 @@ class File {
   /// The Error(QUERN_BAD_MODEL) with which other parts refuse a key's value: "<file>: key '<key>' (byte
   /// <offset>): <text>".
   Error bad_key(std::string_view key, std::string_view text) const;
+  /// A value's bytes as they lie in the file, behind its type: for a string with its length, for an array with element type and count. What
+  /// a writer copies a key with. Throws Error(QUERN_BAD_MODEL) if there is no such key.
+  std::span<const std::byte> value_bytes(std::string_view key) const;
   /// The same for a tensor: "<file>: tensor '<name>': <text>".
   Error bad_tensor(std::string_view tensor, std::string_view text) const;
 
