@@ -157,7 +157,7 @@ enum class StatementKind : std::uint8_t {
   macro,
   with,
   filter_block,
-  scope,
+  generation,
   break_loop,
   continue_loop
 };
@@ -227,7 +227,7 @@ struct FilterBlock final : Statement {
 };
 /// {% generation %}: passes its text through, and keeps its own variables.
 struct ScopedBody final : Statement {
-  explicit ScopedBody(int l) noexcept : Statement(StatementKind::scope, l) {}
+  explicit ScopedBody(int l) noexcept : Statement(StatementKind::generation, l) {}
   Body body;
 };
 struct Jump final : Statement {

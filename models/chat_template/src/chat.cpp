@@ -69,22 +69,25 @@ Chat parse_chat(std::string_view json) {
   std::string why;
   std::optional<Json> document = Json::parse(json, Json::most_values, &why);
   if (!document) throw Error(QUERN_INVALID_ARGUMENT, std::move(why));
+  const Json::Members* members = document->members();
+  if (members == nullptr) return chat_from(std::move(*document), Json());
   Chat chat;
-  if (const Json::Members* members = document->members()) {
-    for (const Json::Member& member : *members) {
-      if (member.name == "messages") {
-        chat.messages = member.value;
-      } else if (member.name == "tools") {
-        chat.tools = member.value;
-      } else {
-        refuse("member ", in_quotes(member.name), " is not known; beside 'messages' there may be 'tools'");
-      }
+  for (const Json::Member& member : *members) {
+    if (member.name == "messages") {
+      chat.messages = member.value;
+    } else if (member.name == "tools") {
+      chat.tools = member.value;
+    } else {
+      refuse("member ", in_quotes(member.name), " is not known; beside 'messages' there may be 'tools'");
     }
-    if (!chat.tools.is_null() && chat.tools.list() == nullptr) refuse("'tools' is ", kind_of(chat.tools), ", and has to be a list");
-    if (document->find("messages") == nullptr) refuse("the object has no member 'messages'");
-  } else {
-    chat.messages = std::move(*document);
   }
+  if (document->find("messages") == nullptr) refuse("the object has no member 'messages'");
+  return chat_from(std::move(chat.messages), std::move(chat.tools));
+}
+
+Chat chat_from(Json messages_of_chat, Json tools) {
+  Chat chat{std::move(messages_of_chat), std::move(tools)};
+  if (!chat.tools.is_null() && chat.tools.list() == nullptr) refuse("'tools' is ", kind_of(chat.tools), ", and has to be a list");
   const Json::List* messages = chat.messages.list();
   if (messages == nullptr || messages->empty())
     refuse("expected a list of messages such as [{\"role\": \"user\", \"content\": \"...\"}], found ",

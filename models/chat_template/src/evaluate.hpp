@@ -14,7 +14,7 @@ namespace quern::jinja {
 
 class Evaluator {
  public:
-  Evaluator(const Template& source, Runtime& runtime) : template_(source), runtime_(runtime), root_(runtime, nullptr), output_(runtime) {}
+  Evaluator(const Template& source, Runtime& runtime) : template_(source), runtime_(runtime), root_(runtime, nullptr), output_(runtime), generated_(runtime) {}
 
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;
@@ -51,6 +51,7 @@ class Evaluator {
   Flow execute_turn(const Loop& loop, const Value& item, const std::shared_ptr<LoopState>& state);
   Flow execute_capture(const Capture& capture);
   Flow execute_filter_block(const FilterBlock& block);
+  Flow execute_generation(const ScopedBody& generation);
   Flow execute_with(const With& with);
   void define_macro(const MacroDefinition& macro);
   Value call_macro(const MacroClosure& closure, const Arguments& arguments);
@@ -88,6 +89,8 @@ class Evaluator {
   std::unique_ptr<Scope> kept_;  ///< the last of the scopes that a macro may still read
   TextBuilder output_;
   TextBuilder* capture_ = nullptr;
+  MarksBuilder generated_;  ///< which bytes of the output {% generation %} wrote
+  bool generated_elsewhere_ = false;
 };
 
 }  // namespace quern::jinja

@@ -76,7 +76,10 @@ void Evaluator::set_variable(const std::string& name, Value value) {
 
 RenderedChat Evaluator::run() {
   execute(template_.body);
-  return output_.take();
+  RenderedChat chat = output_.take();
+  chat.generated = generated_.take();
+  chat.generated_elsewhere = generated_elsewhere_;
+  return chat;
 }
 
 TextBuilder& Evaluator::output_for(std::size_t bytes) {
@@ -124,10 +127,7 @@ Evaluator::Flow Evaluator::execute(const Statement& statement) {
     case StatementKind::macro: define_macro(static_cast<const MacroDefinition&>(statement)); return Flow::next;
     case StatementKind::with: return execute_with(static_cast<const With&>(statement));
     case StatementKind::filter_block: return execute_filter_block(static_cast<const FilterBlock&>(statement));
-    case StatementKind::scope: {
-      const ScopeGuard scope(*this, scope_);
-      return execute(static_cast<const ScopedBody&>(statement).body);
-    }
+    case StatementKind::generation: return execute_generation(static_cast<const ScopedBody&>(statement));
     case StatementKind::break_loop: return Flow::leave_loop;
     case StatementKind::continue_loop: break;
   }
@@ -200,6 +200,15 @@ Evaluator::Flow Evaluator::execute_filter_block(const FilterBlock& block) {
   }
   write_value(filtered(std::move(value), block.filters));
   return Flow::next;
+}
+
+Evaluator::Flow Evaluator::execute_generation(const ScopedBody& generation) {
+  const ScopeGuard scope(*this, scope_);
+  const std::size_t begin = output_.size();
+  generated_elsewhere_ = generated_elsewhere_ || capture_ != nullptr;
+  const Flow flow = execute(generation.body);
+  if (capture_ == nullptr && output_.size() > begin) generated_.add(begin, output_.size());
+  return flow;
 }
 
 Evaluator::Flow Evaluator::execute_with(const With& with) {

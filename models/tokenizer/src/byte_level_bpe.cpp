@@ -21,6 +21,7 @@ constexpr std::uint32_t none = UINT32_MAX;
 struct Symbol {
   std::int32_t id;  // -1 once merged into its left neighbour
   std::uint32_t previous, next;
+  std::uint32_t byte;  // of the piece: its first one
 };
 
 struct Candidate {
@@ -67,16 +68,23 @@ ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& v
 }
 
 void ByteLevelBpe::encode(std::string_view text, std::span<const TextRange> /*foreign*/, std::uint64_t most,
-                          std::vector<std::int32_t>& ids) const {
+                          const TokenSink& found) const {
   std::string normalised;
+  std::vector<std::size_t> origins;  // of each byte of `normalised`; empty where it is the text itself
   if (pre_tokenizer_.nfc && !is_trivially_nfc(text)) {
-    normalised = normalise_nfc(text);
+    normalised = found.places == nullptr ? normalise_nfc(text) : normalise_nfc(text, origins);
     text = normalised;
   }
   Scratch scratch;
   PieceReader pieces(pre_tokenizer_, text);
-  for (std::string_view piece = pieces.next(); !piece.empty() && ids.size() <= most; piece = pieces.next())
-    encode_piece(piece, scratch, ids);
+  for (std::string_view piece = pieces.next(); !piece.empty() && found.ids.size() <= most; piece = pieces.next()) {
+    encode_piece(piece, scratch);
+    const auto start = static_cast<std::size_t>(piece.data() - text.data());
+    for (std::uint32_t place = 0; place < scratch.symbols.size(); place = scratch.symbols[place].next) {
+      const std::size_t byte = start + scratch.symbols[place].byte;
+      found.add(scratch.symbols[place].id, origins.empty() ? byte : origins[byte]);
+    }
+  }
 }
 
 std::int32_t ByteLevelBpe::whole_token(std::string_view piece, Scratch& scratch) const {
@@ -87,21 +95,21 @@ std::int32_t ByteLevelBpe::whole_token(std::string_view piece, Scratch& scratch)
   return id >= 0 && spells_bytes(vocabulary_, id) ? id : -1;
 }
 
-void ByteLevelBpe::encode_piece(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const {
+void ByteLevelBpe::encode_piece(std::string_view piece, Scratch& scratch) const {
+  auto& symbols = scratch.symbols;
+  symbols.clear();
   if (pre_tokenizer_.ignore_merges) {
     if (const std::int32_t id = whole_token(piece, scratch); id >= 0) {
-      ids.push_back(id);
+      symbols.push_back({id, none, none, 0});
       return;
     }
   }
-  auto& symbols = scratch.symbols;
   auto& heap = scratch.heap;
-  symbols.clear();
   heap.clear();
-  for (const char c : piece) {
-    const std::int32_t id = byte_ids_[static_cast<unsigned char>(c)];
+  for (std::uint32_t byte = 0; byte < piece.size(); ++byte) {
+    const std::int32_t id = byte_ids_[static_cast<unsigned char>(piece[byte])];
     const auto place = static_cast<std::uint32_t>(symbols.size());
-    if (id >= 0) symbols.push_back({id, place - 1, place + 1});  // the first one's previous is none
+    if (id >= 0) symbols.push_back({id, place - 1, place + 1, byte});  // the first one's previous is none
   }
   if (symbols.empty()) return;
   symbols.back().next = none;
@@ -137,7 +145,6 @@ void ByteLevelBpe::encode_piece(std::string_view piece, Scratch& scratch, std::v
     }
     if (left.previous != none) push(left.previous);
   }
-  for (std::uint32_t place = 0; place != none; place = symbols[place].next) ids.push_back(symbols[place].id);
 }
 
 void ByteLevelBpe::append_bytes(std::int32_t id, std::string& out) const {

@@ -3,6 +3,7 @@
 
 #include "merge_table.hpp"
 #include "pre_tokenizer.hpp"
+#include "token_sink.hpp"
 #include "vocabulary.hpp"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ class ByteLevelBpe {
   ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& view);
 
   /// Appends the ids of a text that holds no markers; merges make none, so that it does not matter what of the
-  /// text is foreign. Stops once `ids` has more than `most`.
-  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, std::vector<std::int32_t>& ids) const;
+  /// text is foreign. Stops once there are more than `most`.
+  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, const TokenSink& found) const;
 
   /// Whether each byte of a text comes back as part of a token.
   bool keeps_every_byte() const noexcept {
@@ -35,7 +36,8 @@ class ByteLevelBpe {
 
  private:
   struct Scratch;
-  void encode_piece(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+  /// Leaves the ids in `scratch`, with their places in the piece.
+  void encode_piece(std::string_view piece, Scratch& scratch) const;
   std::int32_t whole_token(std::string_view piece, Scratch& scratch) const;
 
   const Vocabulary& vocabulary_;

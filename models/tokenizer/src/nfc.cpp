@@ -76,4 +76,37 @@ std::string normalise_nfc(std::string_view text) {
   return out;
 }
 
+// No character below U+0300 composes with one in front of it, so the text may be cut there and changed part by part. Of a part that
+// changes, the equal bytes at both ends keep their places, and what lies between comes from its start.
+std::string normalise_nfc(std::string_view text, std::vector<std::size_t>& origins) {
+  std::string out;
+  out.reserve(text.size());
+  origins.clear();
+  origins.reserve(text.size());
+  const auto add_part = [&](std::size_t begin, std::string_view part) {
+    const std::string changed = is_trivially_nfc(part) ? std::string(part) : normalise_nfc(part);
+    const auto equal = std::ranges::mismatch(part, changed);
+    const auto from_left = static_cast<std::size_t>(equal.in1 - part.begin());
+    const std::size_t shorter = std::min(part.size(), changed.size());
+    std::size_t from_right = 0;
+    while (from_right < shorter - from_left && part[part.size() - 1 - from_right] == changed[changed.size() - 1 - from_right]) ++from_right;
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+      const std::size_t left = changed.size() - i;
+      origins.push_back(begin + (i < from_left ? i : left <= from_right ? part.size() - left : from_left));
+    }
+    out += changed;
+  };
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const Char c = decode_char(text, at);
+    if (at > begin && (!c.valid || c.code < 0x300)) {
+      add_part(begin, text.substr(begin, at - begin));
+      begin = at;
+    }
+    at += c.length;
+  }
+  if (begin < text.size()) add_part(begin, text.substr(begin));
+  return out;
+}
+
 }  // namespace quern::tokenizer

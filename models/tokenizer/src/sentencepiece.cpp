@@ -76,7 +76,8 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView&
     throw Error(QUERN_BAD_MODEL, concat(field::tokens, " has neither byte tokens nor an unknown token, so that some texts have no tokens"));
 }
 
-std::string SentencePiece::normalise(std::string_view text, std::vector<TextRange>& foreign) const {
+std::string SentencePiece::normalise(std::string_view text, std::vector<TextRange>& foreign,
+                                     std::vector<std::size_t>* origins) const {
   std::size_t removed = 0;
   if (remove_extra_spaces_) removed = std::min(text.find_first_not_of(' '), text.size());
   text.remove_prefix(removed);
@@ -84,6 +85,7 @@ std::string SentencePiece::normalise(std::string_view text, std::vector<TextRang
   if (text.empty()) return out;
   out.reserve(text.size() + text.size() / 4 + space_mark.size());
   if (space_prefix_) out += space_mark;
+  if (origins != nullptr) origins->assign(out.size(), removed);
   bool after_space = false;
   std::size_t bound = 0;  // of the bounds of all ranges in their order; those at the start stay in front of the prefix
   const auto move_bounds = [&](std::size_t at, std::size_t to) {
@@ -102,6 +104,11 @@ std::string SentencePiece::normalise(std::string_view text, std::vector<TextRang
       out += text.substr(at, c.length);
     } else if (!after_space || !remove_extra_spaces_) {
       out += space_mark;
+    }
+    if (origins != nullptr) {
+      const std::size_t character = origins->size();
+      for (std::size_t byte = character; byte < out.size(); ++byte)
+        origins->push_back(removed + at + (c.valid && c.code != ' ' ? byte - character : 0));
     }
     after_space = c.valid && c.code == ' ';
     at += c.length;
@@ -145,6 +152,8 @@ struct SentencePiece::Merger {
   const SentencePiece& model;
   std::string_view text;
   std::span<const TextRange> foreign;
+  const TokenSink& found;
+  const std::vector<std::size_t>& origins;  // of each byte of `text`; empty where nobody asks for places
   std::vector<Symbol> symbols;
   std::vector<Candidate> heap;
   std::unordered_map<std::int32_t, std::uint32_t> splits;  // of an unused token: the length of its left part
@@ -200,8 +209,23 @@ struct SentencePiece::Merger {
     }
   }
 
+  void add(std::int32_t id, std::size_t byte) const { found.add(id, origins.empty() ? 0 : origins[byte]); }
+
+  void append_part(std::string_view part, bool& after_unknown) const {
+    const auto begin = static_cast<std::size_t>(part.data() - text.data());
+    const std::int32_t id = model.find_piece(part);
+    if (id >= 0) {
+      add(id, begin);
+    } else if (model.byte_fallback_) {
+      for (std::size_t i = 0; i < part.size(); ++i) add(model.vocabulary_.byte_token(static_cast<unsigned char>(part[i])), begin + i);
+    } else if (!after_unknown) {
+      add(*model.vocabulary_.unknown, begin);  // one for a whole run
+    }
+    after_unknown = id < 0;
+  }
+
   // An unused token is taken apart again as it was put together, down to parts that are in use.
-  void append(std::string_view piece, std::vector<std::int32_t>& ids, bool& after_unknown) const {
+  void append(std::string_view piece, bool& after_unknown) const {
     std::vector<std::string_view> parts{piece};
     while (!parts.empty()) {
       const std::string_view part = parts.back();
@@ -209,7 +233,7 @@ struct SentencePiece::Merger {
       const std::int32_t id = model.find_piece(part);
       const auto split = id >= 0 && model.vocabulary_.type(id) == TokenType::unused ? splits.find(id) : splits.end();
       if (split == splits.end()) {
-        model.append_piece(part, ids, after_unknown);
+        append_part(part, after_unknown);
       } else {
         parts.push_back(part.substr(split->second));
         parts.push_back(part.substr(0, split->second));
@@ -218,34 +242,22 @@ struct SentencePiece::Merger {
   }
 };
 
-void SentencePiece::append_piece(std::string_view piece, std::vector<std::int32_t>& ids, bool& after_unknown) const {
-  const std::int32_t id = find_piece(piece);
-  if (id >= 0) {
-    ids.push_back(id);
-  } else if (byte_fallback_) {
-    for (const char c : piece) ids.push_back(vocabulary_.byte_token(static_cast<unsigned char>(c)));
-  } else if (!after_unknown) {
-    ids.push_back(*vocabulary_.unknown);  // one for a whole run
-  }
-  after_unknown = id < 0;
-}
-
-void SentencePiece::encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most,
-                           std::vector<std::int32_t>& ids) const {
+void SentencePiece::encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, const TokenSink& found) const {
   std::vector<TextRange> moved(foreign.begin(), foreign.end());
-  const std::string normalised = normalise(text, moved);
+  std::vector<std::size_t> origins;
+  const std::string normalised = normalise(text, moved, found.places == nullptr ? nullptr : &origins);
   if (normalised.empty()) return;
-  Merger merger{*this, normalised, moved, {}, {}, {}};
+  Merger merger{*this, normalised, moved, found, origins, {}, {}, {}};
   merger.split_into_symbols();
   merger.merge_all();
   bool after_unknown = false;
-  for (std::uint32_t place = 0; place != Merger::none && ids.size() <= most; place = merger.symbols[place].next) {
+  for (std::uint32_t place = 0; place != Merger::none && found.ids.size() <= most; place = merger.symbols[place].next) {
     const Merger::Symbol& symbol = merger.symbols[place];
     if (symbol.whole >= 0) {
-      ids.push_back(symbol.whole);
+      merger.add(symbol.whole, symbol.begin);
       after_unknown = false;
     } else {
-      merger.append(merger.text.substr(symbol.begin, symbol.length), ids, after_unknown);
+      merger.append(merger.text.substr(symbol.begin, symbol.length), after_unknown);
     }
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "marker_matcher.hpp"
+#include "token_sink.hpp"
 #include "vocabulary.hpp"
 
 #include <cstdint>
@@ -21,8 +22,8 @@ class SentencePiece {
 
   /// Appends the ids of a text that holds no control tokens; `foreign` as Tokenizer::encode() takes it. An
   /// empty text has none, not even the space prefix.
-  /// Stops once `ids` has more than `most`.
-  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, std::vector<std::int32_t>& ids) const;
+  /// Stops once there are more than `most`.
+  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, const TokenSink& found) const;
 
   /// Whether each byte of a text comes back as part of a token: no white space is left out, no run becomes one 'unknown'.
   bool keeps_every_byte() const noexcept { return byte_fallback_ && !remove_extra_spaces_; }
@@ -32,10 +33,10 @@ class SentencePiece {
 
  private:
   struct Merger;
-  /// Moves the bounds of `foreign` to where they lie in the result.
-  std::string normalise(std::string_view text, std::vector<TextRange>& foreign) const;
+  /// Moves the bounds of `foreign` to where they lie in the result. `origins`, unless it is null, gets for each byte of the result where it
+  /// comes from.
+  std::string normalise(std::string_view text, std::vector<TextRange>& foreign, std::vector<std::size_t>* origins) const;
   std::int32_t find_piece(std::string_view text) const noexcept;
-  void append_piece(std::string_view piece, std::vector<std::int32_t>& ids, bool& after_unknown) const;
 
   const Vocabulary& vocabulary_;
   std::vector<float> scores_;

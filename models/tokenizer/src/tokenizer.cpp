@@ -22,6 +22,7 @@ using tokenizer::ByteLevelBpe;
 using tokenizer::Marker;
 using tokenizer::MarkerMatcher;
 using tokenizer::SentencePiece;
+using tokenizer::TokenSink;
 using tokenizer::Vocabulary;
 
 // Positions in a normalised text, which may be three times as long, are 32 bits.
@@ -117,7 +118,8 @@ struct Tokenizer::Impl {
   }
 
   void encode(std::string_view text, bool parse_special, std::span<const TextRange> foreign, std::uint64_t most,
-              std::vector<std::int32_t>& ids) const {
+              const TokenSink& found) const {
+    const std::vector<std::int32_t>& ids = found.ids;
     std::size_t next = 0;  // the first range that does not end before the part at hand
     std::vector<TextRange> within;
     const auto encode_plain = [&](std::size_t begin, std::size_t end) {
@@ -126,19 +128,40 @@ struct Tokenizer::Impl {
       while (next < foreign.size() && foreign[next].end < begin) ++next;
       for (std::size_t i = next; i < foreign.size() && foreign[i].begin <= end; ++i)
         within.push_back({std::max(foreign[i].begin, begin) - begin, std::min(foreign[i].end, end) - begin});
-      std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), within, most, ids); }, rules);
+      std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), within, most, found.from(begin)); }, rules);
       if (ids.size() > most) fail_full(ids.size(), most);
     };
     std::size_t at = 0;
     for (const MarkerMatcher::Match& match : foreign.empty() ? markers.find(text, parse_special) : markers.find(text, foreign)) {
       if (match.begin < at) continue;  // it starts in white space that the marker before took
       encode_plain(at, match.begin);
-      ids.push_back(match.id);
+      found.add(match.id, match.begin);
       if (ids.size() > most) fail_full(ids.size(), most);
       at = match.end;
       if (markers_take_space && takes_following_space(vocabulary.text(match.id))) at = skip_space(text, at);
     }
     encode_plain(at, text.size());
+  }
+
+  void encode(std::string_view text, std::span<const TextRange> foreign, const EncodeOptions& options, const TokenSink& found) const {
+    if (text.size() > max_text_bytes)
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat("the text has ", text.size(), " bytes; at most ", max_text_bytes, " can be encoded at once"));
+    const std::uint64_t most = options.most_ids.value_or(UINT64_MAX);
+    if (const std::uint64_t fewest = fewest_ids(text.size()); fewest > most) fail_full(fewest, most);
+    std::vector<std::int32_t>& ids = found.ids;
+    ids.reserve(std::min<std::uint64_t>(text.size() / 4 + 2, most));
+    if (options.add_bos.value_or(add_bos)) {
+      if (!vocabulary.bos) throw Error(QUERN_INVALID_ARGUMENT, "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
+      found.add(*vocabulary.bos, 0);
+    }
+    check_ranges(foreign, text.size());
+    encode(text, options.parse_special, foreign, most, found);
+    if (options.add_eos.value_or(add_eos)) {
+      if (!vocabulary.eos) throw Error(QUERN_INVALID_ARGUMENT, "add_eos was asked for, but the vocabulary has no token for the end of a text");
+      found.add(*vocabulary.eos, text.size());
+    }
+    if (ids.size() > most) fail_full(ids.size(), most);
   }
 
   Vocabulary vocabulary;
@@ -156,25 +179,15 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const { return encode(text, {}, options); }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::span<const TextRange> foreign, const EncodeOptions& options) const {
-  if (text.size() > max_text_bytes)
-    throw Error(QUERN_INVALID_ARGUMENT,
-                concat("the text has ", text.size(), " bytes; at most ", max_text_bytes, " can be encoded at once"));
-  const std::uint64_t most = options.most_ids.value_or(UINT64_MAX);
-  if (const std::uint64_t fewest = impl_->fewest_ids(text.size()); fewest > most) Impl::fail_full(fewest, most);
   std::vector<std::int32_t> ids;
-  ids.reserve(std::min<std::uint64_t>(text.size() / 4 + 2, most));
-  if (options.add_bos.value_or(impl_->add_bos)) {
-    if (!bos()) throw Error(QUERN_INVALID_ARGUMENT, "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
-    ids.push_back(*bos());
-  }
-  check_ranges(foreign, text.size());
-  impl_->encode(text, options.parse_special, foreign, most, ids);
-  if (options.add_eos.value_or(impl_->add_eos)) {
-    if (!eos()) throw Error(QUERN_INVALID_ARGUMENT, "add_eos was asked for, but the vocabulary has no token for the end of a text");
-    ids.push_back(*eos());
-  }
-  if (ids.size() > most) Impl::fail_full(ids.size(), most);
+  impl_->encode(text, foreign, options, {ids, nullptr, 0});
   return ids;
+}
+
+PlacedIds Tokenizer::encode_placed(std::string_view text, std::span<const TextRange> foreign, const EncodeOptions& options) const {
+  PlacedIds placed;
+  impl_->encode(text, foreign, options, {placed.ids, &placed.places, 0});
+  return placed;
 }
 
 std::string Tokenizer::decode_bytes(std::span<const std::int32_t> ids, bool skip_special) const {

@@ -26,6 +26,9 @@ inline constexpr std::size_t largest_chat = 16 * 1024 * 1024;
 /// message from 1, and a part of a content that is no text by its type.
 Chat parse_chat(std::string_view json);
 
+/// The same from JSON that was read: `messages` as the list above, `tools` a list or null. Throws as parse_chat() for another shape.
+Chat chat_from(Json messages, Json tools);
+
 /// A chat of these messages alone.
 Chat chat_of(const std::vector<Message>& messages);
 

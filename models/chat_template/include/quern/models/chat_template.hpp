@@ -74,6 +74,11 @@ struct RenderedChat {
   std::string text;
   std::vector<ForeignRange> foreign;
   std::string refusal = {};  ///< why it is no prompt for its messages; "" if it is one
+  /// What the template wrote inside {% generation %}: the text of the model, for the masks of training. Sorted; none is empty, and none
+  /// touches the next.
+  std::vector<ForeignRange> generated = {};
+  /// Some of it went into a block, a macro or a filter, so that nothing is known of its place in the text.
+  bool generated_elsewhere = false;
 };
 
 /// A parsed template. Immutable: copies share it, and any number of threads may render it at the same time.

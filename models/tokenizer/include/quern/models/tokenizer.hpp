@@ -69,6 +69,14 @@ struct TokenBytes {
   bool special = false;  // a control or unknown token: bytes is its name, which most callers do not show
 };
 
+/// Ids with their places in the text.
+struct PlacedIds {
+  std::vector<std::int32_t> ids;
+  /// For each id the first byte of the text that it stands for, ascending: 0 for a bos and the text's size for an eos that the text does
+  /// not hold. Inside a character that Unicode form C changed, it is the place where the change begins.
+  std::vector<std::size_t> places;
+};
+
 /// An immutable vocabulary with its rules. Every const function may be called from any thread at the same
 /// time.
 class Tokenizer {
@@ -94,6 +102,9 @@ class Tokenizer {
   /// its text in them, the ids are those of encode(text, options). User-defined tokens are special here too
   /// unless they are words of plain text (README.md). options.parse_special must be true.
   std::vector<std::int32_t> encode(std::string_view text, std::span<const TextRange> foreign, const EncodeOptions& options = {}) const;
+
+  /// The same ids, with their places.
+  PlacedIds encode_placed(std::string_view text, std::span<const TextRange> foreign, const EncodeOptions& options = {}) const;
 
   /// The text of `ids`: their bytes joined, what is not UTF-8 replaced by U+FFFD. The first space is dropped
   /// where drops_first_space(). With skip_special, control and unknown tokens add nothing. Throws
