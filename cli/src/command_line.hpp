@@ -138,9 +138,9 @@ struct TraceFlags {
 struct TrainFlags {
   std::string file;                    // of settings; with init, the model
   std::vector<std::string> overrides;  // "lora_r=16"
-  std::optional<std::string> resume;   // a checkpoint's folder; empty: the last one
   std::optional<std::string> init;     // lora, qlora or full
   std::optional<std::uint64_t> show_data;
+  bool resume = false;                 // from the last checkpoint
   bool dry_run = false;
 };
 

@@ -222,10 +222,7 @@ VerbApp add_train(CLI::App& program, CommandLine& line) {
   TrainFlags& train = line.train;
   app->add_option("CFG", train.file, "the settings, YAML; with --init, the model that they are for");
   app->add_option("KEY=VALUE", train.overrides, "settings that replace those of the file: lora_r=16");
-  app->add_option("--resume", train.resume, "go on from a checkpoint: the last one, or this folder")
-      ->type_name("FOLDER")
-      ->expected(0, 1)
-      ->default_str("none");
+  app->add_flag("--resume", train.resume, "go on from the last checkpoint of output_dir");
   app->add_flag("--dry-run", train.dry_run, "read and check all, print what would be done, and stop before the first step");
   app->add_option("--show-data", train.show_data, "print so many examples with what of them counts, and stop")
       ->type_name("COUNT")

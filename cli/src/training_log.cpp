@@ -90,7 +90,7 @@ void TrainingLog::begin(std::uint64_t step) {
 void TrainingLog::append(const Json& object) {
   if (!open_) return;
   // A full disk takes the log, not the run.
-  if (const base::FileProblem problem = file_.append(json_line(object) + "\n")) {
+  if (const base::FileProblem problem = file_.append(json_line(object))) {
     write_error_line("warning: " + problem.text);
     open_ = false;
   }

@@ -25,7 +25,10 @@ struct WantedWeight {
   std::uint64_t arena_bytes() const noexcept { return (bytes + alignment - 1) / alignment * alignment; }
 };
 
-/// Each tensor once for each device and layout that reads it, in the order of the step's weights.
+/// Each tensor once for each device and layout that reads it, in the order of the graph's weights.
+std::vector<WantedWeight> wanted_weights(const Program& program, const std::vector<models::StepGraph::Weight>& weights,
+                                         const gguf::File& file);
+/// Of a step, with the factors of its rotations for every device.
 std::vector<WantedWeight> wanted_weights(const Program& program, const models::StepGraph& step, const models::RopeGraph& rope,
                                          const gguf::File& file);
 

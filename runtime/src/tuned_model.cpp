@@ -107,7 +107,7 @@ void write_tuned_gguf(const std::string& path, const gguf::File& base, const mod
   constexpr std::uint32_t all_f32 = 0, mostly_f16 = 1, mostly_bf16 = 32;  // of llama.cpp's list of file types
   writer.u32("general.file_type", matrices == QUERN_F32 ? all_f32 : matrices == QUERN_F16 ? mostly_f16 : mostly_bf16);
   for (const gguf::TensorInfo& tensor : base.tensors())
-    writer.tensor(std::string(tensor.name), {tensor.dims.begin(), tensor.dims.begin() + tensor.n_dims}, dtype_of(tensor));
+    writer.tensor(std::string(tensor.name), {tensor.dims, tensor.dims + tensor.n_dims}, dtype_of(tensor));
   writer.begin(path);
   for (const gguf::TensorInfo& tensor : base.tensors()) {
     const auto found = trained.find(tensor.name);

@@ -59,7 +59,7 @@ class StopSignals {
 
 Training open_training(const TrainFlags& flags, const YamlFile& file) {
   std::vector<std::string> overrides = flags.overrides;
-  if (flags.resume) overrides.push_back("resume_from_checkpoint=" + (flags.resume->empty() ? std::string("true") : *flags.resume));
+  if (flags.resume) overrides.emplace_back("resume_from_checkpoint=true");
   std::vector<const char*> texts;
   for (const std::string& one : overrides) texts.push_back(one.c_str());
   const std::string places = places_json(file, flags.file);

@@ -67,7 +67,7 @@ ValueId feed_forward(const Layer& layer, ValueId x) {
 
 }  // namespace
 
-graph::Shape shape_of(const gguf::TensorInfo& tensor) {
+graph::Shape tensor_shape(const gguf::TensorInfo& tensor) {
   graph::Shape shape;
   for (std::uint32_t d = tensor.n_dims; d-- > 0;) shape.push_back(graph::Dim(static_cast<std::int64_t>(tensor.dims[d])));
   return shape;

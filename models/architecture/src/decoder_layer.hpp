@@ -42,6 +42,6 @@ class LayerContext {
 graph::ValueId add_decoder_layer(LayerContext& context, std::uint32_t layer, graph::ValueId x);
 
 /// The shape of a tensor of the file as a graph has it.
-graph::Shape shape_of(const gguf::TensorInfo& tensor);
+graph::Shape tensor_shape(const gguf::TensorInfo& tensor);
 
 }  // namespace quern::models

@@ -36,7 +36,7 @@ class StepBuilder final : public LayerContext {
 
   ValueId weight(const std::string& tensor) override {
     const gguf::TensorInfo& info = file_.require_tensor(tensor);
-    const ValueId value = graph.constant(tensor, info.dtype, shape_of(info));
+    const ValueId value = graph.constant(tensor, info.dtype, tensor_shape(info));
     step.weights.push_back({value, tensor});
     return value;
   }

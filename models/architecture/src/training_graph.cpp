@@ -42,8 +42,8 @@ class TrainingBuilder final : public LayerContext {
 
   ValueId weight(const std::string& tensor) override {
     const gguf::TensorInfo& info = file_.require_tensor(tensor);
-    if (const auto trained = tensors_.find(tensor); trained != tensors_.end()) return trained_view(trained->second->first, shape_of(info));
-    const ValueId value = graph.constant(tensor, info.dtype, shape_of(info));
+    if (const auto trained = tensors_.find(tensor); trained != tensors_.end()) return trained_view(trained->second->first, tensor_shape(info));
+    const ValueId value = graph.constant(tensor, info.dtype, tensor_shape(info));
     training.weights.push_back({value, tensor});
     return value;
   }

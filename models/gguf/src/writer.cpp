@@ -15,7 +15,7 @@ namespace quern::gguf {
 namespace {
 
 constexpr std::uint32_t version = 3;
-constexpr std::uint32_t default_alignment = 32;
+constexpr std::uint32_t usual_alignment = 32;
 constexpr std::string_view alignment_key = "general.alignment";
 
 template <typename T>
@@ -64,7 +64,7 @@ Writer::Writer(std::uint32_t alignment) : alignment_(alignment) {
   if (!std::has_single_bit(alignment) || alignment < 8 || alignment > max_alignment)
     throw Error(QUERN_INVALID_ARGUMENT,
                 concat("an alignment of ", alignment, " was asked for; it must be a power of two from 8 to ", max_alignment));
-  if (alignment != default_alignment) {
+  if (alignment != usual_alignment) {
     keys_.push_back({std::string(alignment_key), ValueType::u32, {}});
     append_value(keys_.back().value, alignment);
   }

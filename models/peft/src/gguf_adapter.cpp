@@ -32,7 +32,7 @@ std::vector<float> read_numbers(const gguf::File& file, const gguf::TensorInfo& 
 }
 
 /// "blk.3.attn_q.weight.lora_a"
-std::optional<Place> place_of(std::string_view name) {
+std::optional<Place> place_of_tensor(std::string_view name) {
   constexpr std::string_view front = "blk.";
   if (!name.starts_with(front)) return std::nullopt;
   name.remove_prefix(front.size());
@@ -104,7 +104,7 @@ Adapter read_gguf(const gguf::File& file, const BaseShape& base) {
   adapter.base_model = base_name(file);
   Pairs pairs(file.name());
   for (const gguf::TensorInfo& info : file.tensors()) {
-    const std::optional<Place> place = place_of(info.name);
+    const std::optional<Place> place = place_of_tensor(info.name);
     if (!place) {
       pairs.add_unknown(info.name);
       continue;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_names = 4;
 
-auto place_of(const AdapterMatrix& matrix) { return std::tuple(matrix.layer, matrix.target); }
+auto order_of(const AdapterMatrix& matrix) { return std::tuple(matrix.layer, matrix.target); }
 
 /// Whether `numbers` are rows * columns, of which neither is 0 or negative.
 bool has_size(const std::vector<float>& numbers, std::int64_t rows, std::int64_t columns) noexcept {
@@ -51,7 +51,7 @@ void check_writable(const Adapter& adapter) {
     if (!is_whole(matrix)) throw refused(concat(matrix.name(), " does not have the numbers of its rank and sizes"));
     if (matrix.alpha && (!std::isfinite(*matrix.alpha) || *matrix.alpha == 0))
       throw refused(concat(matrix.name(), " has an alpha of ", *matrix.alpha));
-    if (before != nullptr && place_of(*before) >= place_of(matrix))
+    if (before != nullptr && order_of(*before) >= order_of(matrix))
       throw refused(concat(matrix.name(), " is there twice, or not in its place"));
     before = &matrix;
   }
@@ -65,6 +65,6 @@ void check_finite(const AdapterMatrix& matrix, std::string_view where) {
                                             ", so the training has diverged or the file is damaged"));
 }
 
-void sort_matrices(Adapter& adapter) { std::ranges::sort(adapter.matrices, {}, place_of); }
+void sort_matrices(Adapter& adapter) { std::ranges::sort(adapter.matrices, {}, order_of); }
 
 }  // namespace quern::peft

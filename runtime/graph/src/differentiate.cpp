@@ -12,7 +12,7 @@ namespace quern::graph {
 namespace {
 
 template <typename... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
+[[noreturn]] void refuse_gradient(const Parts&... parts) {
   throw Error(QUERN_INVALID_ARGUMENT, concat("differentiate: ", parts...));
 }
 
@@ -71,8 +71,8 @@ class Walk {
   std::string text(ValueId value) const { return concat("'", graph_.value(value).name, "' ", graph_.describe(value)); }
 
   void check_value(ValueId value, const char* what) const {
-    if (value >= graph_.values().size()) refuse(what, " is value ", value, ", which is not in graph '", graph_.name(), "'");
-    if (!is_float(graph_.value(value).dtype)) refuse(what, " ", text(value), " is no float; only f32, f16 and bf16 have gradients");
+    if (value >= graph_.values().size()) refuse_gradient(what, " is value ", value, ", which is not in graph '", graph_.name(), "'");
+    if (!is_float(graph_.value(value).dtype)) refuse_gradient(what, " ", text(value), " is no float; only f32, f16 and bf16 have gradients");
   }
 
   void check_arguments() const {
@@ -80,18 +80,18 @@ class Walk {
       check_value(seed.value, "the seed");
       check_value(seed.gradient, "the gradient of a seed");
       if (graph_.value(seed.gradient).shape != graph_.value(seed.value).shape)
-        refuse("the seed ", text(seed.value), " has the gradient ", text(seed.gradient), "; both need the same shape");
+        refuse_gradient("the seed ", text(seed.value), " has the gradient ", text(seed.gradient), "; both need the same shape");
     }
     for (const GradientWanted& one : wanted_) {
       check_value(one.value, "the wanted value");
-      if (!is_contiguous(graph_, one.value)) refuse("the wanted value ", text(one.value), " is a strided view; ask for what it is a view of");
+      if (!is_contiguous(graph_, one.value)) refuse_gradient("the wanted value ", text(one.value), " is a strided view; ask for what it is a view of");
       if (one.into != no_value) check_into(one);
     }
     if (options_.checkpointing != Checkpointing::none && options_.segments.empty())
-      refuse("checkpointing needs segments, the nodes at which layers begin");
+      refuse_gradient("checkpointing needs segments, the nodes at which layers begin");
     for (std::size_t i = 0; i < options_.segments.size(); ++i)
       if (options_.segments[i] >= graph_.nodes().size() || (i > 0 && options_.segments[i] <= options_.segments[i - 1]))
-        refuse("segment ", i, " begins at node ", options_.segments[i], "; segments must ascend and be below ", graph_.nodes().size());
+        refuse_gradient("segment ", i, " begins at node ", options_.segments[i], "; segments must ascend and be below ", graph_.nodes().size());
   }
 
   void check_into(const GradientWanted& one) const {
@@ -99,13 +99,13 @@ class Walk {
     const Value& into = graph_.value(one.into);
     if (into.dtype != QUERN_F32 || graph_.value(graph_.root(one.into)).kind != QUERN_VALUE_STATE || !is_contiguous(graph_, one.into) ||
         into.shape != graph_.value(one.value).shape)
-      refuse("the gradient of ", text(one.value), " is to be added to ", text(one.into),
+      refuse_gradient("the gradient of ", text(one.value), " is to be added to ", text(one.into),
              "; that must be f32 state of the same shape, or a contiguous view of one");
     for (const GradientSeed& seed : seeds_)
-      if (overlap(graph_, seed.gradient, one.into)) refuse(text(one.into), " is to take a gradient and is the gradient of a seed too");
+      if (overlap(graph_, seed.gradient, one.into)) refuse_gradient(text(one.into), " is to take a gradient and is the gradient of a seed too");
     for (const GradientWanted& other : wanted_)
       if (overlap(graph_, other.value, one.into) || (&other != &one && other.into != no_value && overlap(graph_, other.into, one.into)))
-        refuse(text(one.into), " is to take the gradient of ", text(one.value), " but shares memory with what is wanted, or with another sum");
+        refuse_gradient(text(one.into), " is to take the gradient of ", text(one.value), " but shares memory with what is wanted, or with another sum");
   }
 
   /// Whether a change of the value changes what reads it: integers only choose. A block format counts, so that it is refused.

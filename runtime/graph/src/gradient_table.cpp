@@ -6,7 +6,7 @@
 namespace quern::graph {
 namespace {
 
-struct Row {
+struct GradientRow {
   std::uint32_t id;
   Gradient gradient;
 };
@@ -20,7 +20,7 @@ struct Row {
 #include "quern/ops.def"
 #undef QUERN_OP
 
-constexpr Row table[] = {
+constexpr GradientRow gradient_rows[] = {
 #define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient) {id, name##_gradient()},
 #include "quern/ops.def"
 #undef QUERN_OP
@@ -29,7 +29,7 @@ constexpr Row table[] = {
 }  // namespace
 
 Gradient find_gradient(std::uint32_t op) {
-  for (const Row& row : table)
+  for (const GradientRow& row : gradient_rows)
     if (row.id == op) return row.gradient;
   return nullptr;
 }

@@ -22,7 +22,7 @@ struct quern_trainer : quern::c_api::Owner {
 namespace {
 
 void require_trainer(const quern_trainer* trainer) {
-  require(static_cast<const void*>(trainer), "trainer");
+  c_api::require(static_cast<const void*>(trainer), "trainer");
   trainer->require_same_process("trainer");
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
-bool is_space(char c) noexcept { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+bool is_json_space(char c) noexcept { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 /// The name without .gz.
 std::string_view plain_name(std::string_view name) noexcept {
@@ -64,7 +64,7 @@ std::optional<std::string> file_in_folder(const std::string& folder, FolderPart 
 }
 
 void ExampleReader::skip_space() noexcept {
-  for (; at_ < data_.text.size() && is_space(data_.text[at_]); ++at_)
+  for (; at_ < data_.text.size() && is_json_space(data_.text[at_]); ++at_)
     if (data_.text[at_] == '\n') ++line_;
 }
 
@@ -140,7 +140,7 @@ std::optional<RawExample> ExampleReader::next_item() {
   const std::size_t begin = at_;
   at_ = end_of_item();
   std::size_t end = at_;
-  while (end > begin && is_space(text[end - 1])) --end;
+  while (end > begin && is_json_space(text[end - 1])) --end;
   example.json = text.substr(begin, end - begin);
   if (example.json.empty()) break_off("an example is missing between the commas of the list");
   const char behind = text[at_++];

@@ -6,20 +6,20 @@
 namespace quern::training {
 namespace {
 
-constexpr Choice<DatasetType> types[] = {{"chat_template", DatasetType::chat_template},
-                                         {"sharegpt", DatasetType::sharegpt},
-                                         {"alpaca", DatasetType::alpaca},
-                                         {"prompt_completion", DatasetType::prompt_completion},
-                                         {"completion", DatasetType::completion},
-                                         {"input_output", DatasetType::input_output},
-                                         {"tokenized", DatasetType::tokenized},
-                                         {"chat", DatasetType::chat_template},
-                                         {"messages", DatasetType::chat_template},
-                                         {"text", DatasetType::completion}};
+constexpr Choice<ExampleType> types[] = {{"chat_template", ExampleType::chat_template},
+                                         {"sharegpt", ExampleType::sharegpt},
+                                         {"alpaca", ExampleType::alpaca},
+                                         {"prompt_completion", ExampleType::prompt_completion},
+                                         {"completion", ExampleType::completion},
+                                         {"input_output", ExampleType::input_output},
+                                         {"tokenized", ExampleType::tokenized},
+                                         {"chat", ExampleType::chat_template},
+                                         {"messages", ExampleType::chat_template},
+                                         {"text", ExampleType::completion}};
 constexpr Choice<TrainOnEos> eos[] = {
     {"turn", TrainOnEos::turn}, {"all", TrainOnEos::all}, {"last", TrainOnEos::last}, {"none", TrainOnEos::none}};
-constexpr Choice<SpecialTokens> specials[] = {
-    {"text", SpecialTokens::text}, {"allow", SpecialTokens::allow}, {"refuse", SpecialTokens::refuse}};
+constexpr Choice<SpecialTokensInContent> specials[] = {
+    {"text", SpecialTokensInContent::text}, {"allow", SpecialTokensInContent::allow}, {"refuse", SpecialTokensInContent::refuse}};
 
 void read_type(const Entry& entry, DatasetSettings& to) {
   if (const std::string* word = entry.value.text())
@@ -81,7 +81,7 @@ const DatasetRow all_dataset_rows[] = {
     text_row<&D::path>("path", "required", ".jsonl or .json file, or a folder"),
     {"type", Takes::choice, {}, "chat_template, sharegpt, alpaca, prompt_completion, completion, input_output, tokenized",
      "by the keys of the first example", "", read_type,
-     [](const D& of) { return of.type == DatasetType::detect ? Json() : name_of(of.type, types); }},
+     [](const D& of) { return of.type == ExampleType::detect ? Json() : name_of(of.type, types); }},
     text_row<&D::field_messages>("field_messages", "messages", "the list of messages"),
     {"message_property_mappings", Takes::map, {}, "", "role, content", "our name of a message's key: the file's", read_mappings, show_mappings},
     text_row<&D::field_instruction>("field_instruction", "instruction", ""),

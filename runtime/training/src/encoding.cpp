@@ -82,9 +82,9 @@ ExampleEncoder::Encoded ExampleEncoder::encode_chat(const ChatRecord& record, co
   EncodeOptions plain;
   plain.add_bos = false;
   plain.add_eos = false;
-  const bool all_special = options_.special_tokens_in_content == SpecialTokensInContent::allow;
+  const bool all_special = dataset.special_tokens_in_content == SpecialTokensInContent::allow;
   PlacedIds placed = tokenizer.encode_placed(rendered.text.text, all_special ? std::span<const TextRange>() : foreign, plain);
-  if (options_.special_tokens_in_content == SpecialTokensInContent::refuse && tokenizer.encode(rendered.text.text, plain) != placed.ids)
+  if (dataset.special_tokens_in_content == SpecialTokensInContent::refuse && tokenizer.encode(rendered.text.text, plain) != placed.ids)
     throw Error(QUERN_BAD_MODEL, "a message holds the text of a special token, which special_tokens_in_content: refuse does not take");
   if (const auto bos = tokenizer.bos(); bos && tokenizer.adds_bos() && (placed.ids.empty() || placed.ids.front() != *bos)) {
     placed.ids.insert(placed.ids.begin(), *bos);

@@ -38,15 +38,15 @@ class Loader {
  private:
   void read_example(const RawExample& raw, const std::string& where, const DatasetOptions& dataset, ExampleType& type);
   void keep(ExampleEncoder::Encoded encoded, std::uint64_t line, const std::string& where);
-  void count_bad(const Error& error);
+  void count_bad(const Error& error, const DatasetOptions& dataset);
 
   const DataOptions& options_;
   const ExampleEncoder& encoder_;
   Dataset data_;
 };
 
-void Loader::count_bad(const Error& error) {
-  if (!options_.skip_bad_lines) throw error;
+void Loader::count_bad(const Error& error, const DatasetOptions& dataset) {
+  if (!dataset.skip_bad_lines) throw error;
   if (data_.summary.first_problem.empty()) data_.summary.first_problem = error.what();
   ++data_.summary.bad;
 }
@@ -65,7 +65,7 @@ void Loader::add_file(const std::string& path, const DatasetOptions& dataset) {
       read_example(*raw, concat(text.name, ":", raw->line), dataset, type);
     } catch (const Error& error) {
       if (reader.is_broken()) throw;
-      count_bad(error);
+      count_bad(error, dataset);
     }
   }
   if (data_.summary.read == before) throw Error(QUERN_BAD_MODEL, concat(text.name, ": has no examples; a line or an entry of the list is one"));

@@ -26,7 +26,7 @@ constexpr TypeName type_names[] = {{"chat_template", ExampleType::chat_template}
                                    {"tokenized", ExampleType::tokenized}};
 
 template <typename... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
+[[noreturn]] void refuse_record(const Parts&... parts) {
   throw Error(QUERN_BAD_MODEL, concat(parts...));
 }
 
@@ -50,13 +50,13 @@ std::string members_of(const Json& example) {
 
 const Json& require(const Json& of, const std::string& member) {
   const Json* value = of.find(member);
-  if (value == nullptr) refuse("the member ", in_quotes(member), " is missing; found were ", members_of(of));
+  if (value == nullptr) refuse_record("the member ", in_quotes(member), " is missing; found were ", members_of(of));
   return *value;
 }
 
 std::string require_text(const Json& of, const std::string& member) {
   const Json& value = require(of, member);
-  if (value.text() == nullptr) refuse("the member ", in_quotes(member), " is ", kind_of(value), ", and has to be a string");
+  if (value.text() == nullptr) refuse_record("the member ", in_quotes(member), " is ", kind_of(value), ", and has to be a string");
   return *value.text();
 }
 
@@ -68,7 +68,7 @@ std::string text_or_empty(const Json& of, const std::string& member) {
 
 const Json::List& require_list(const Json& of, const std::string& member) {
   const Json& value = require(of, member);
-  if (value.list() == nullptr) refuse("the member ", in_quotes(member), " is ", kind_of(value), ", and has to be a list");
+  if (value.list() == nullptr) refuse_record("the member ", in_quotes(member), " is ", kind_of(value), ", and has to be a list");
   return *value.list();
 }
 
@@ -89,7 +89,7 @@ std::string role_of_sharegpt(const std::string& from) {
       {"observation", "tool"}};
   for (const auto& [name, role] : roles)
     if (name == from) return role;
-  refuse("'from' is ", in_quotes(from), "; known are human, user, gpt, assistant, chatgpt, bot, model, system, tool, function and observation");
+  refuse_record("'from' is ", in_quotes(from), "; known are human, user, gpt, assistant, chatgpt, bot, model, system, tool, function and observation");
 }
 
 /// Reads the messages of one example. What is for training alone does not reach the template, so that `quern run` gives the same ids.
@@ -106,7 +106,7 @@ class MessageReader {
 
   void add(const Json& message) {
     const std::string where = concat("message ", labels_.size() + 1);
-    if (!message.is_object()) refuse(where, " is ", kind_of(message), ", and has to be an object");
+    if (!message.is_object()) refuse_record(where, " is ", kind_of(message), ", and has to be an object");
     Json::Members members;
     MessageLabel label;
     std::string role;
@@ -115,7 +115,7 @@ class MessageReader {
     const Json* parts = nullptr;
     for (const Json::Member& member : *message.members()) {
       if (member.name == role_) {
-        if (member.value.text() == nullptr) refuse(where, ": ", in_quotes(role_), " is ", kind_of(member.value), ", and has to be a string");
+        if (member.value.text() == nullptr) refuse_record(where, ": ", in_quotes(role_), " is ", kind_of(member.value), ", and has to be a string");
         role = is_sharegpt_ ? role_of_sharegpt(*member.value.text()) : *member.value.text();
         members.push_back({"role", Json(role)});
       } else if (member.name == content_) {
@@ -160,12 +160,12 @@ class MessageReader {
  private:
   bool truth_of(const Json& value, const std::string& where) const {
     if (value.boolean() == nullptr)
-      refuse(where, ": ", in_quotes(options_.fields.training), " is ", kind_of(value), ", and has to be true or false");
+      refuse_record(where, ": ", in_quotes(options_.fields.training), " is ", kind_of(value), ", and has to be true or false");
     return *value.boolean();
   }
   static float weight_of(const Json& value, const std::string& where) {
     const std::optional<double> number = value.number();
-    if (!number || !(*number >= 0) || *number > 1e6) refuse(where, ": 'weight' has to be a number from 0 to 1,000,000");
+    if (!number || !(*number >= 0) || *number > 1e6) refuse_record(where, ": 'weight' has to be a number from 0 to 1,000,000");
     return static_cast<float>(*number);
   }
 
@@ -216,7 +216,7 @@ Json tools_of(const Json& example) {
   if (tools == nullptr || tools->text() == nullptr) return tools == nullptr ? Json() : *tools;
   if (tools->text()->empty()) return Json();
   std::optional<Json> list = Json::parse(*tools->text());
-  if (!list) refuse("the member 'tools' is a string, and its text is no JSON");
+  if (!list) refuse_record("the member 'tools' is a string, and its text is no JSON");
   return std::move(*list);
 }
 
@@ -267,7 +267,7 @@ Record read_prompt_completion(const Json& example, const DatasetOptions& options
   if (prompt.text() != nullptr && completion.text() != nullptr)
     return TextRecord{{{*prompt.text(), false}, {*completion.text(), true}}, true};
   if (prompt.list() == nullptr || completion.list() == nullptr)
-    refuse(in_quotes(options.fields.prompt), " is ", kind_of(prompt), " and ", in_quotes(options.fields.completion), " is ", kind_of(completion),
+    refuse_record(in_quotes(options.fields.prompt), " is ", kind_of(prompt), " and ", in_quotes(options.fields.completion), " is ", kind_of(completion),
            "; both have to be strings, or both lists of messages");
   MessageReader reader(ExampleType::chat_template, options);
   reader.all_count = false;
@@ -281,10 +281,10 @@ Record read_segments(const Json& example) {
   TextRecord record;
   record.whole = false;
   for (const Json& segment : require_list(example, "segments")) {
-    if (!segment.is_object()) refuse("segment ", record.pieces.size() + 1, " is ", kind_of(segment), ", and has to be an object");
+    if (!segment.is_object()) refuse_record("segment ", record.pieces.size() + 1, " is ", kind_of(segment), ", and has to be an object");
     const Json& label = require(segment, "label");
     if (label.boolean() == nullptr)
-      refuse("segment ", record.pieces.size() + 1, ": 'label' is ", kind_of(label), ", and has to be true or false");
+      refuse_record("segment ", record.pieces.size() + 1, ": 'label' is ", kind_of(label), ", and has to be true or false");
     record.pieces.push_back({require_text(segment, "text"), *label.boolean()});
   }
   return record;
@@ -295,7 +295,7 @@ Record read_tokens(const Json& example) {
   for (const Json& id : require_list(example, "input_ids")) {
     const std::optional<std::int64_t> value = id.integer();
     if (!value || *value < 0 || *value > std::numeric_limits<std::int32_t>::max())
-      refuse("entry ", record.ids.size(), " of 'input_ids' is no token id");
+      refuse_record("entry ", record.ids.size(), " of 'input_ids' is no token id");
     record.ids.push_back(static_cast<std::int32_t>(*value));
   }
   record.weights.assign(record.ids.size(), 1);
@@ -304,13 +304,13 @@ Record read_tokens(const Json& example) {
     if (found == nullptr || found->is_null()) return nullptr;
     const Json::List& list = require_list(example, member);
     if (list.size() != record.ids.size())
-      refuse(in_quotes(member), " has ", list.size(), " entries and 'input_ids' ", record.ids.size(), "; both have one for each token");
+      refuse_record(in_quotes(member), " has ", list.size(), " entries and 'input_ids' ", record.ids.size(), "; both have one for each token");
     return &list;
   };
   if (const Json::List* weights = list_of("weights")) {
     for (std::size_t i = 0; i < weights->size(); ++i) {
       const std::optional<double> weight = (*weights)[i].number();
-      if (!weight || !(*weight >= 0) || *weight > 1e6) refuse("entry ", i, " of 'weights' has to be a number from 0 to 1,000,000");
+      if (!weight || !(*weight >= 0) || *weight > 1e6) refuse_record("entry ", i, " of 'weights' has to be a number from 0 to 1,000,000");
       record.weights[i] = static_cast<float>(*weight);
     }
   }
@@ -319,13 +319,13 @@ Record read_tokens(const Json& example) {
     for (std::size_t i = 0; i < labels->size(); ++i) {
       const std::optional<std::int64_t> label = (*labels)[i].integer();
       if (!label || (*label != ignored && *label != record.ids[i]))
-        refuse("entry ", i, " of 'labels' is neither -100 nor the token ", record.ids[i], " of 'input_ids'; labels are not shifted");
+        refuse_record("entry ", i, " of 'labels' is neither -100 nor the token ", record.ids[i], " of 'input_ids'; labels are not shifted");
       if (*label == ignored) record.weights[i] = 0;
     }
   }
   if (const Json::List* mask = list_of("attention_mask"))
     for (std::size_t i = 0; i < mask->size(); ++i)
-      if ((*mask)[i].integer() != 1) refuse("entry ", i, " of 'attention_mask' is not 1; leave padding out, rows have their own lengths");
+      if ((*mask)[i].integer() != 1) refuse_record("entry ", i, " of 'attention_mask' is not 1; leave padding out, rows have their own lengths");
   return record;
 }
 
@@ -350,7 +350,7 @@ std::string_view name_of(ExampleType type) noexcept {
 }
 
 ExampleType detect_type(const Json& example, const FieldNames& fields) {
-  if (!example.is_object()) refuse("the example is ", kind_of(example), ", and has to be an object");
+  if (!example.is_object()) refuse_record("the example is ", kind_of(example), ", and has to be an object");
   const auto has = [&](const std::string& member) { return example.find(member) != nullptr; };
   if (has("input_ids")) return ExampleType::tokenized;
   const std::string messages = messages_field(example, ExampleType::chat_template, fields);
@@ -365,12 +365,12 @@ ExampleType detect_type(const Json& example, const FieldNames& fields) {
   if (has(fields.prompt) && has(fields.completion)) return ExampleType::prompt_completion;
   if (has(fields.instruction) && has(fields.output)) return ExampleType::alpaca;
   if (has(fields.text)) return ExampleType::completion;
-  refuse("the members ", members_of(example), " are those of no known type; known are ", known_example_types(),
+  refuse_record("the members ", members_of(example), " are those of no known type; known are ", known_example_types(),
          "; name the type and the fields in the settings");
 }
 
 Record read_record(const Json& example, ExampleType type, const DatasetOptions& options) {
-  if (!example.is_object()) refuse("the example is ", kind_of(example), ", and has to be an object");
+  if (!example.is_object()) refuse_record("the example is ", kind_of(example), ", and has to be an object");
   switch (type) {
     case ExampleType::chat_template:
     case ExampleType::sharegpt: return read_chat(example, type, options);

@@ -88,14 +88,14 @@ TEST(Values, OfDatasetsAreRead) {
 )")
                                    .settings.datasets[0];
   const DatasetSettings expected{.path = "a",
-                                 .type = DatasetType::sharegpt,
+                                 .type = ExampleType::sharegpt,
                                  .field_messages = "turns",
                                  .message_property_mappings = {{"content", "value"}, {"role", "from"}},
                                  .roles_to_train = {"assistant", "tool"},
                                  .train_on_eos = TrainOnEos::last,
                                  .message_field_training = "train",
                                  .mask_template_text = true,
-                                 .special_tokens_in_content = SpecialTokens::refuse,
+                                 .special_tokens_in_content = SpecialTokensInContent::refuse,
                                  .skip_bad_lines = true};
   EXPECT_EQ(read, expected);
 }

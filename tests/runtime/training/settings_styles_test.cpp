@@ -60,7 +60,7 @@ special_tokens:
   Settings expected;
   expected.base_model = "tinyllama-q4.gguf";
   expected.adapter = Adapter::qlora;
-  expected.datasets = {{.path = "alpaca.jsonl", .type = DatasetType::alpaca}};
+  expected.datasets = {{.path = "alpaca.jsonl", .type = ExampleType::alpaca}};
   expected.val_set_size = 0.05;
   expected.output_dir = "./outputs/qlora";
   expected.sequence_len = 4096;
@@ -282,7 +282,7 @@ training:
   expected.adapter = Adapter::lora;
   expected.lora_dropout = 0.05;
   expected.lora_target_modules = {"q_proj", "k_proj", "v_proj", "o_proj"};
-  expected.datasets = {{.path = "train.jsonl", .type = DatasetType::alpaca}};
+  expected.datasets = {{.path = "train.jsonl", .type = ExampleType::alpaca}};
   expected.sequence_len = 512;
   expected.micro_batch_size = 4;
   expected.gradient_accumulation_steps = 4;

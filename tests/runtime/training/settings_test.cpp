@@ -34,8 +34,8 @@ output_dir: out
   expected.base_model = "SmolLM2-135M-Instruct.Q4_1.gguf";
   expected.adapter = Adapter::qlora;
   expected.lora_target_modules = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
-  expected.datasets = {{.path = "train.jsonl", .type = DatasetType::chat_template}};
-  expected.test_datasets = {{.path = "val.jsonl", .type = DatasetType::chat_template}};
+  expected.datasets = {{.path = "train.jsonl", .type = ExampleType::chat_template}};
+  expected.test_datasets = {{.path = "val.jsonl", .type = ExampleType::chat_template}};
   expected.micro_batch_size = 4;
   expected.max_steps = 60;
   expected.learning_rate = 1e-3;
@@ -104,7 +104,7 @@ TEST(Overrides, ReachIntoDatasetsAndSchedules) {
                                         "lr_scheduler=cosine_with_restarts"})
                                 .settings;
   ASSERT_EQ(settings.datasets.size(), 3u);
-  EXPECT_EQ(settings.datasets[0].type, DatasetType::alpaca);
+  EXPECT_EQ(settings.datasets[0].type, ExampleType::alpaca);
   EXPECT_EQ(settings.datasets[1].path, "c.jsonl");
   EXPECT_EQ(settings.datasets[2].path, "d");
   EXPECT_EQ(settings.lr_scheduler_kwargs.num_cycles, 2);

@@ -39,6 +39,8 @@ struct FieldNames {
   std::string text = "text";  // of completion
 };
 
+enum class SpecialTokensInContent : std::uint8_t { text, allow, refuse };
+
 /// One file, or a folder with files named train, valid or validation, and test.
 struct DatasetOptions {
   std::string path;
@@ -49,18 +51,17 @@ struct DatasetOptions {
   TrainOnEos train_on_eos = TrainOnEos::turn;
   bool train_on_inputs = false;     // every token but the first counts
   bool mask_template_text = false;  // text that the template writes in front of an answer does not count
+  SpecialTokensInContent special_tokens_in_content = SpecialTokensInContent::text;
+  bool skip_bad_lines = false;  // they are counted
 };
 
 enum class ExcessLength : std::uint8_t { drop, truncate, raise };
-enum class SpecialTokensInContent : std::uint8_t { text, allow, refuse };
 
 struct DataOptions {
   std::vector<DatasetOptions> datasets, test_datasets;
   double val_set_size = 0;           // below 1 a share of the examples, rounded up; from 1 on their number
   std::uint32_t sequence_len = 2048;  // tokens
   ExcessLength excess_length = ExcessLength::drop;
-  SpecialTokensInContent special_tokens_in_content = SpecialTokensInContent::text;
-  bool skip_bad_lines = false;
   std::uint64_t seed = 42;
   /// The local time for templates that print the date. A run that resumes has to give the same one.
   std::optional<std::tm> now;

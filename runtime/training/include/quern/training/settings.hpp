@@ -9,6 +9,7 @@
 #pragma once
 
 #include "quern/graph/error.hpp"
+#include "quern/training/data_options.hpp"
 #include "quern/training/schedule.hpp"
 
 #include <cstdint>
@@ -22,13 +23,9 @@
 namespace quern::training {
 
 enum class Adapter { none, lora, qlora };  // none: all weights are trained
-enum class Overlong { drop, truncate, raise };
 enum class Optimizer { adamw, sgd };
 enum class Precision { automatic, bf16, fp16, float32 };
 enum class Checkpointing { none, full, selective };
-enum class DatasetType { detect, chat_template, sharegpt, alpaca, prompt_completion, completion, input_output, tokenized };
-enum class TrainOnEos { turn, all, last, none };
-enum class SpecialTokens { text, allow, refuse };  // in the content of messages
 enum class When { never, epoch, steps, parts };
 
 /// How often something is done.
@@ -42,7 +39,7 @@ struct Interval {
 /// An entry of `datasets` or `test_datasets`. Empty field names stand for the usual ones of the type.
 struct DatasetSettings {
   std::string path;  // a file or a folder, never empty
-  DatasetType type = DatasetType::detect;
+  ExampleType type = ExampleType::detect;
   std::string field_messages, field_instruction, field_input, field_output, field_system, field;
   std::map<std::string, std::string> message_property_mappings;  // our name (role, content, ..) -> the file's
   std::vector<std::string> roles_to_train = {"assistant"};
@@ -50,7 +47,7 @@ struct DatasetSettings {
   std::string message_field_training;  // empty: none
   bool mask_template_text = false;
   bool alpaca_prompt = false;  // prompt_style: alpaca, the text of 2023 instead of the model's template
-  SpecialTokens special_tokens_in_content = SpecialTokens::text;
+  SpecialTokensInContent special_tokens_in_content = SpecialTokensInContent::text;
   bool skip_bad_lines = false;
   bool operator==(const DatasetSettings&) const = default;
 };
@@ -70,7 +67,7 @@ struct Settings {
   double val_set_size = 0;                               // below 1 a share of the examples, else their count
   std::string chat_template;                             // a file, or a template's text; empty: the model's own
   std::optional<std::uint32_t> sequence_len;             // none: the least of 2,048 and the model's context
-  Overlong excess_length_strategy = Overlong::drop;
+  ExcessLength excess_length_strategy = ExcessLength::drop;
   bool sample_packing = false;
   bool train_on_inputs = false;
   bool shuffle = true;
