@@ -13,7 +13,7 @@
 
 namespace quern::cli {
 
-enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor, ps, trace, train };
+enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor, ps, trace, train, merge, export_adapter };
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
@@ -144,6 +144,14 @@ struct TrainFlags {
   bool dry_run = false;
 };
 
+/// merge and export.
+struct AdapterFlags {
+  std::string base, out;
+  std::vector<std::string> adapters;  // "FOLDER" or "FOLDER:0.5"
+  std::string type;                   // of matrices: "keep", "f16", "q8_0", ...; of an exported adapter "f32", "f16" or "bf16"
+  bool gguf = false;
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   std::string verb_name;         // "" for --show-config without a verb
@@ -164,6 +172,7 @@ struct CommandLine {
   MonitorFlags monitor;
   TraceFlags trace;
   TrainFlags train;
+  AdapterFlags adapter;
   DoctorFlags doctor;
   DevicesFlags devices;
 

@@ -28,6 +28,8 @@ constexpr Example examples[] = {
     {"monitor", "quern monitor --interval 5"},
     {"trace", "quern trace trace.json --html trace.html"},
     {"ps", "quern ps"},
+    {"merge", "quern merge MODEL.gguf out -o merged.gguf"},
+    {"export", "quern export MODEL.gguf out -o adapter.gguf --format gguf"},
     {"train", "quern train --init lora MODEL.gguf > cfg.yaml"},
     {"train", "quern train cfg.yaml learning_rate=1e-4"},
 };

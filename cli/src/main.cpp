@@ -71,6 +71,8 @@ int dispatch(const std::vector<std::string>& arguments) {
     case Verb::ps: return ps_verb(line);
     case Verb::trace: return trace_verb(line);
     case Verb::train: return train_verb(line, settings);
+    case Verb::merge: return merge_verb(line, settings);
+    case Verb::export_adapter: return export_verb(line);
     case Verb::rm: return rm_verb(line, settings);
   }
   return exit_bug;

@@ -235,6 +235,37 @@ VerbApp add_train(CLI::App& program, CommandLine& line) {
   return {Verb::train, app};
 }
 
+VerbApp add_merge(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("merge", "Add adapters to a model's weights, and write it as a GGUF file.");
+  AdapterFlags& flags = line.adapter;
+  app->add_option("BASE", flags.base, "the GGUF file that the adapters were trained on")->required();
+  app->add_option("ADAPTER", flags.adapters, "a PEFT folder or a GGUF adapter, with :SCALE behind it for another strength")->required();
+  app->add_option("-o,--output", flags.out, "the file to write")->required()->type_name("FILE")->default_str("none");
+  app->add_option("--type", flags.type, "format of the matrices: keep, f32, f16, bf16 or a block format; without it adapted ones are f16")
+      ->type_name("TYPE")
+      ->default_str("none");
+  add_setting_flags(*app, line.settings, for_backends);
+  return {Verb::merge, app};
+}
+
+VerbApp add_export(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("export", "Write an adapter as a PEFT folder, or as a GGUF adapter for llama.cpp.");
+  AdapterFlags& flags = line.adapter;
+  app->add_option("BASE", flags.base, "the GGUF file that the adapter was trained on")->required();
+  app->add_option("ADAPTER", flags.adapters, "a PEFT folder or a GGUF adapter")->required()->expected(1);
+  app->add_option("-o,--output", flags.out, "the folder or file to write")->required()->type_name("PLACE")->default_str("none");
+  app->add_option_function<std::string>(
+         "--format", [&flags](const std::string& word) { flags.gguf = word == "gguf"; }, "the kind of adapter to write")
+      ->check(CLI::IsMember({"peft", "gguf"}).description(""))
+      ->type_name("peft|gguf")
+      ->default_str("peft");
+  app->add_option("--type", flags.type, "of its numbers")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}).description(""))
+      ->type_name("f32|f16|bf16")
+      ->default_str("f32");
+  return {Verb::export_adapter, app};
+}
+
 struct VerbSynonym {
   const char *verb, *also;
 };
@@ -256,7 +287,8 @@ Parser::Parser(CommandLine& line, const std::string& version)
            add_bench(program, line), add_devices(program, line),  add_doctor(program, line),
            add_show(program, line),  add_estimate(program, line), add_pull(program, line),
            add_list(program, line),  add_rm(program, line),       add_monitor(program, line),
-           add_ps(program),          add_trace(program, line), add_train(program, line)};
+           add_ps(program),          add_trace(program, line), add_train(program, line),
+           add_merge(program, line), add_export(program, line)};
   for (const VerbSynonym& synonym : verb_synonyms) program.get_subcommand(synonym.verb)->alias(synonym.also);
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");

@@ -1115,6 +1115,35 @@ QUERN_API quern_status quern_trainer_json(quern_trainer *trainer, quern_text **o
  * pieces: [{text, counts}]. One at a time. Errors: QUERN_NOT_FOUND. */
 QUERN_API quern_status quern_trainer_example_json(quern_trainer *trainer, uint64_t index, quern_text **out);
 
+/* ---- Adapters as files --------------------------------------------------------------------------------- */
+
+/* An adapter is a folder as peft writes it (adapter_config.json, adapter_model.safetensors) or a GGUF file as llama.cpp reads it. Every tensor
+ * of it must apply to the base, or it is refused with lists of what does not. */
+typedef struct quern_merge_adapter {
+  uint64_t struct_size;
+  const char *path;
+  double scale; /* beside the adapter's own; 0: 1 */
+} quern_merge_adapter;
+
+typedef struct quern_merge_options {
+  uint64_t struct_size;
+  quern_dtype type; /* of the matrices that are written; QUERN_DTYPE_NONE: adapted ones f16, all others as they are */
+  uint32_t keep;    /* 1: each tensor in the base's own format; `type` is then QUERN_DTYPE_NONE */
+} quern_merge_options;
+
+/* Writes the base with adapters added to its weights, W + scale B A in f32 over the decoded weights, each encoded once, as a GGUF file. The
+ * runtime's devices compute. `adapters` is an array whose stride is the struct_size of its first element. Errors: QUERN_BAD_MODEL for a file
+ * that is malformed or an adapter that does not fit; QUERN_INVALID_ARGUMENT for a type whose blocks do not fill a row; QUERN_UNSUPPORTED;
+ * QUERN_IO and QUERN_PERMISSION. */
+QUERN_API quern_status quern_merge(quern_runtime *runtime, const char *base, const quern_merge_adapter *adapters, uint64_t count,
+                                   const quern_merge_options *options, const char *out);
+
+enum { QUERN_ADAPTER_PEFT = 0, QUERN_ADAPTER_GGUF = 1 };
+
+/* Writes an adapter as a PEFT folder or as a GGUF file. `base` is the GGUF file of its base model, whose rows a GGUF adapter follows. `dtype`
+ * is QUERN_F32, QUERN_F16 or QUERN_BF16; QUERN_DTYPE_NONE is f32. Errors: as quern_merge. */
+QUERN_API quern_status quern_export_adapter(const char *adapter, const char *base, uint32_t format, quern_dtype dtype, const char *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -420,6 +420,17 @@ inline const std::vector<ApiCall>& every_call() {
          const quern_status status = quern_remove_model("owner/name", &options, nullptr);
          return status == QUERN_NOT_FOUND ? QUERN_OK : status;
        }},
+      {"quern_merge", on_owner,
+       [](World& w) {
+         const std::string adapter = w.folder + "/run";
+         const quern_merge_adapter one{sizeof one, adapter.c_str(), 1};
+         return quern_merge(w.runtime, w.model_file.c_str(), &one, 1, nullptr, (w.folder + "/merged.gguf").c_str());
+       }},
+      {"quern_export_adapter", alone,
+       [](World& w) {
+         return quern_export_adapter((w.folder + "/run").c_str(), w.model_file.c_str(), QUERN_ADAPTER_GGUF, QUERN_F32,
+                                     (w.folder + "/adapter.gguf").c_str());
+       }},
       {"quern_training_open", alone,
        [](World& w) {
          const std::string json = training_settings(w);
@@ -502,6 +513,7 @@ inline World make_world(quern_log_callback log = nullptr, void* log_user = nullp
   std::ofstream(w.folder + "/data.jsonl") << "{\"input_ids\": [1, 40, 41, 42]}\n{\"input_ids\": [1, 43, 44]}\n";
   check(quern_training_open(training_settings(w).c_str(), nullptr, &w.training));
   check(quern_trainer_create(w.runtime, w.training, nullptr, nullptr, &w.trainer));
+  check(quern_trainer_write_result(w.trainer));  // an adapter for the calls that read one
   check(quern_runtime_load_report(w.runtime, &w.report));
   check(quern_runtime_devices(w.runtime, &w.devices));
   quern_request one = request(some_ids(), 0, 3);

@@ -1,0 +1,57 @@
+// quern merge BASE ADAPTER[:SCALE].. -o OUT: a model with its adapters in its weights.
+#include "verbs.hpp"
+
+#include "engine.hpp"
+#include "numbers.hpp"
+#include "output.hpp"
+
+#include "quern/base/files.hpp"
+
+#include <charconv>
+#include <cmath>
+
+namespace quern::cli {
+namespace {
+
+struct ScaledAdapter {
+  std::string path;
+  double scale = 1;
+};
+
+/// "out:0.5" is the folder out at half its strength. A path may have colons: only a number behind the last one is a scale.
+ScaledAdapter scaled(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  ScaledAdapter adapter{text, 1};
+  if (colon == text.npos || colon + 1 == text.size()) return adapter;
+  double scale = 0;
+  const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), scale);
+  if (error != std::errc() || end != text.data() + text.size()) return adapter;
+  if (!std::isfinite(scale) || scale == 0) throw Failure(exit_usage, "merge: the scale of " + text + " must be a number other than 0");
+  return {text.substr(0, colon), scale};
+}
+
+}  // namespace
+
+int merge_verb(const CommandLine& line, const Settings& settings) {
+  const AdapterFlags& flags = line.adapter;
+  quern_merge_options options{};
+  options.struct_size = sizeof options;
+  options.keep = flags.type == "keep" ? 1 : 0;
+  if (!flags.type.empty() && options.keep == 0) {
+    options.type = quern_dtype_from_name(flags.type.c_str());
+    if (options.type == QUERN_DTYPE_NONE)
+      throw Failure(exit_usage, "merge: --type " + flags.type + " is no format of weights; f32, f16, bf16, q8_0 and q4_k are some, and keep");
+  }
+  std::vector<ScaledAdapter> adapters;
+  for (const std::string& text : flags.adapters) adapters.push_back(scaled(text));
+  std::vector<quern_merge_adapter> given;
+  for (const ScaledAdapter& adapter : adapters) given.push_back({sizeof(quern_merge_adapter), adapter.path.c_str(), adapter.scale});
+  const Runtime runtime = open_runtime(settings);
+  check(quern_runtime_ready(runtime.get()));
+  check(quern_merge(runtime.get(), flags.base.c_str(), given.data(), given.size(), &options, flags.out.c_str()));
+  if (line.json) write_json(Json{{"output", flags.out}, {"adapters", flags.adapters}});
+  else write_out(flags.out + "\n");
+  return exit_ok;
+}
+
+}  // namespace quern::cli
