@@ -14,7 +14,7 @@ from tree_pages import pages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS_WITH_A_PAGE = ("backends", "backends/cpu", "backends/cuda", "backends/vulkan", "base", "cli", "cmake", "conformance", "docs", "docs/lab",
-                       "loader", "models", "models/architecture", "models/chat_template", "models/gguf", "models/hub", "models/tokenizer", "packaging",
+                       "loader", "models", "models/architecture", "models/chat_template", "models/gguf", "models/hub", "models/peft", "models/safetensors", "models/tokenizer", "packaging",
                        "plugin-api", "plugin-api/sample", "python", "runtime", "runtime/examples", "runtime/graph", "scripts", "tests", "tests/models")
 WRITERS = ("docs/tools/codes.py", "plugin-api/tools/reference.py", "runtime/tools/reference.py")
 FOLDERS_WITHOUT = {"debian"}  # packaging/README.md has it; Debian gives names in that folder a meaning

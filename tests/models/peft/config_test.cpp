@@ -20,14 +20,22 @@ json with(const std::string& key, const json& value) {
 }
 
 TEST(PeftConfig, ReadsTheKeysOf2023) {
-  const json config = {{"auto_mapping", nullptr},      {"base_model_name_or_path", "some/base"},
-                       {"bias", "none"},               {"fan_in_fan_out", false},
-                       {"inference_mode", true},       {"init_lora_weights", true},
-                       {"layers_pattern", nullptr},    {"layers_to_transform", nullptr},
-                       {"lora_alpha", 4},              {"lora_dropout", 0.05},
-                       {"modules_to_save", nullptr},   {"peft_type", "LORA"},
-                       {"r", 2},                       {"revision", nullptr},
-                       {"target_modules", {"q_proj", "down_proj"}}, {"task_type", "CAUSAL_LM"}};
+  const json config = {{"auto_mapping", nullptr},
+                       {"base_model_name_or_path", "some/base"},
+                       {"bias", "none"},
+                       {"fan_in_fan_out", false},
+                       {"inference_mode", true},
+                       {"init_lora_weights", true},
+                       {"layers_pattern", nullptr},
+                       {"layers_to_transform", nullptr},
+                       {"lora_alpha", 4},
+                       {"lora_dropout", 0.05},
+                       {"modules_to_save", nullptr},
+                       {"peft_type", "LORA"},
+                       {"r", 2},
+                       {"revision", nullptr},
+                       {"target_modules", {"q_proj", "down_proj"}},
+                       {"task_type", "CAUSAL_LM"}};
   const peft::Adapter adapter = read(config);
   EXPECT_EQ(adapter.dropout, 0.05);
   EXPECT_EQ(adapter.scale(adapter.matrices[0]), 2);
@@ -63,9 +71,9 @@ TEST(PeftConfig, TheFirstKeyOfAPatternThatAppliesCounts) {
     const std::string empty = "\"alpha_pattern\": {}";
     text.replace(text.find(empty), empty.size(), "\"alpha_pattern\": " + pattern);
     const peft::Adapter adapter = peft::read_memory(text, small_tensors(), "a");
-    std::vector<double> scales;
-    for (const auto& matrix : adapter.matrices) scales.push_back(adapter.scale(matrix));
-    return scales;
+    std::vector<double> found;
+    for (const auto& matrix : adapter.matrices) found.push_back(adapter.scale(matrix));
+    return found;
   };
   EXPECT_EQ(scales("{}"), (std::vector<double>{2, 2, 2, 2}));
   EXPECT_EQ(scales("{\"q_proj\": 6}"), (std::vector<double>{3, 2, 3, 2}));
@@ -129,14 +137,15 @@ const Refused refused[] = {
     {"PatternOfText", "alpha_pattern", {{"q_proj", "a"}}, QUERN_BAD_MODEL, "not a number"},
     {"PatternRankZero", "rank_pattern", {{"q_proj", 0}}, QUERN_BAD_MODEL, "rank"},
 };
-INSTANTIATE_TEST_SUITE_P(Each, PeftConfigRefused, ::testing::ValuesIn(refused), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Each, PeftConfigRefused, ::testing::ValuesIn(refused), [](const auto& one) { return one.param.name; });
 
 TEST(PeftConfig, WhatIsNoObjectIsRefused) {
   for (const std::string text : {"", "[]", "5", "{", "{\"r\": 2", "\xff"}) {
     const std::string why = refusal(QUERN_BAD_MODEL, [&] { peft::read_memory(text, small_tensors(), "a"); });
     EXPECT_TRUE(why.starts_with("a/adapter_config.json: is not")) << why;
   }
-  EXPECT_NE(refusal(QUERN_BAD_MODEL, [] { peft::read_memory(std::string(1000, '['), small_tensors(), "a"); }).find("deeper"), std::string::npos);
+  EXPECT_NE(refusal(QUERN_BAD_MODEL, [] { peft::read_memory(std::string(1000, '['), small_tensors(), "a"); }).find("deeper"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ TEST(PeftFits, ALayerThatTheBaseLacksIsNamed) {
   BaseShape base = tiny_llama();
   base.layers = 1;
   const std::string text = misfit(small_adapter(), base);
-  EXPECT_NE(text.find("without a matrix: layers.1.self_attn.q_proj (the base has 1 layers), layers.1.mlp.down_proj"), std::string::npos) << text;
+  EXPECT_NE(text.find("without a matrix: layers.1.self_attn.q_proj (the base has 1 layers), layers.1.mlp.down_proj"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("not a whole pair: none"), std::string::npos) << text;
 }
 
@@ -37,7 +38,9 @@ TEST(PeftFits, EachSizeOfTheBaseCounts) {
     change(base);
     return misfit(adapter, base);
   };
-  const auto names = [](const std::string& text, const std::string& module) { return text.find("layers.0." + module) != std::string::npos; };
+  const auto names = [](const std::string& found, const std::string& module) {
+    return found.find("layers.0." + module) != std::string::npos;
+  };
   EXPECT_TRUE(names(text([](BaseShape& b) { b.heads = 8; }), "self_attn.q_proj (64 to 64, in the base 64 to 128)"));
   EXPECT_TRUE(names(text([](BaseShape& b) { b.kv_heads = 4; }), "self_attn.k_proj (64 to 32, in the base 64 to 64)"));
   EXPECT_TRUE(names(text([](BaseShape& b) { b.width = 128; }), "self_attn.q_proj"));
@@ -52,7 +55,8 @@ TEST(PeftFits, APairThatIsNotWholeIsNamed) {
   adapter.matrices[1].b.clear();
   adapter.matrices[2].a.pop_back();
   const std::string text = misfit(adapter, tiny_llama());
-  EXPECT_NE(text.find("without a matrix: none; not a whole pair: layers.0.mlp.down_proj, layers.1.self_attn.q_proj"), std::string::npos) << text;
+  EXPECT_NE(text.find("without a matrix: none; not a whole pair: layers.0.mlp.down_proj, layers.1.self_attn.q_proj"), std::string::npos)
+      << text;
 }
 
 TEST(PeftFits, AnAdapterWithoutMatricesIsRefused) { EXPECT_NE(misfit({}, tiny_llama()).find("no matrix"), std::string::npos); }

@@ -50,15 +50,13 @@ TEST(PeftFolder, WritesTheBytesThatPeftWrites) {
     auto written = nlohmann::json::parse(text_of(folder.path("new/deep/adapter_config.json")));
     auto expected = nlohmann::json::parse(text_of(data_path(name + "/adapter_config.json")));
     EXPECT_EQ(written.size(), 41u);
-    std::ranges::sort(written["target_modules"]);  // peft writes a set, in any order
-    std::ranges::sort(expected["target_modules"]);
+    for (auto* config : {&written, &expected}) std::sort((*config)["target_modules"].begin(), (*config)["target_modules"].end());  // a set
     EXPECT_EQ(written, expected);
     EXPECT_EQ(written["lora_alpha"].type(), expected["lora_alpha"].type());
   }
 }
 
 TEST(PeftFolder, ReadsAnAdapterOf16Bits) {
-  auto config = nlohmann::json::parse(text_of(data_path("lora-peft-f16/adapter_config.json")));
   const Adapter adapter = peft::read_folder(data_path("lora-peft-f16"));
   EXPECT_EQ(adapter.base_model, "HuggingFaceTB/SmolLM2-135M-Instruct");
   ASSERT_EQ(adapter.matrices.size(), 2u);

@@ -98,8 +98,9 @@ TEST(PeftGguf, RanksOfTheirOwnComeBackWithTheirScales) {
   EXPECT_NE(text.find("layers.1.self_attn.q_proj"), std::string::npos) << text;
   adapter.rslora = false;
   adapter.matrices[3].alpha = 5;
-  EXPECT_NE(refusal(QUERN_UNSUPPORTED, [&] { peft::write_gguf(adapter, tiny_llama(), folder.path("b.gguf")); }).find("layers.1.mlp.down_proj"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal(QUERN_UNSUPPORTED, [&] { peft::write_gguf(adapter, tiny_llama(), folder.path("b.gguf")); }).find("layers.1.mlp.down_proj"),
+      std::string::npos);
   EXPECT_EQ(folder.files(), 1u);
 }
 

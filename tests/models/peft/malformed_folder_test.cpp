@@ -46,7 +46,8 @@ void expect_words(const std::string& text, const std::vector<std::string>& words
 
 TEST(PeftMalformed, ARenamedPrefixIsNamed) {
   const std::string text = refused(small_tensors([](const std::string& name) { return "transformer." + name; }));
-  expect_words(text, {"without a matrix: transformer.base_model.model.model.layers.0.mlp.down_proj.lora_A.weight", "and 4 more", "not a whole pair: none"});
+  expect_words(text, {"without a matrix: transformer.base_model.model.model.layers.0.mlp.down_proj.lora_A.weight", "and 4 more",
+                      "not a whole pair: none"});
 }
 
 TEST(PeftMalformed, BothListsAreNamed) {
@@ -60,15 +61,15 @@ TEST(PeftMalformed, AMissingHalfIsNamed) {
 }
 
 TEST(PeftMalformed, NamesThatMeanNoMatrixAreNamed) {
-  for (const std::string name : {"lora_A", "layers.0.self_attn.q_proj.lora_A.weight.x", "layers.00.self_attn.q_proj.lora_A.weight",
-                                 "layers.-1.self_attn.q_proj.lora_A.weight", "layers.+1.self_attn.q_proj.lora_A.weight",
-                                 "layers.4294967296.self_attn.q_proj.lora_A.weight", "layers..self_attn.q_proj.lora_A.weight",
-                                 "layers.0.self_attn.q_proj.lora_A..weight", "layers.0.self_attn.q_proj.lora_A.a.b.weight",
-                                 "layers.0.self_attn.q_proj.lora_Adefault.weight", "layers.0.self_attn.q_proj.lora_C.weight",
-                                 "layers.0.mlp.q_proj.lora_A.weight", "layers.0.self_attn.qkv_proj.lora_A.weight",
-                                 "layers.0.q_proj.lora_A.weight", "model.model.layers.0.self_attn.q_proj.lora_A.weight",
-                                 "base_model.model.base_model.model.base_model.model.layers.0.self_attn.q_proj.lora_A.weight",
-                                 "model.embed_tokens.lora_embedding_A", "layers.0.self_attn.q_proj.lora_magnitude_vector"})
+  for (const std::string name :
+       {"lora_A", "layers.0.self_attn.q_proj.lora_A.weight.x", "layers.00.self_attn.q_proj.lora_A.weight",
+        "layers.-1.self_attn.q_proj.lora_A.weight", "layers.+1.self_attn.q_proj.lora_A.weight",
+        "layers.4294967296.self_attn.q_proj.lora_A.weight", "layers..self_attn.q_proj.lora_A.weight",
+        "layers.0.self_attn.q_proj.lora_A..weight", "layers.0.self_attn.q_proj.lora_A.a.b.weight",
+        "layers.0.self_attn.q_proj.lora_Adefault.weight", "layers.0.self_attn.q_proj.lora_C.weight", "layers.0.mlp.q_proj.lora_A.weight",
+        "layers.0.self_attn.qkv_proj.lora_A.weight", "layers.0.q_proj.lora_A.weight", "model.model.layers.0.self_attn.q_proj.lora_A.weight",
+        "base_model.model.base_model.model.base_model.model.layers.0.self_attn.q_proj.lora_A.weight", "model.embed_tokens.lora_embedding_A",
+        "layers.0.self_attn.q_proj.lora_magnitude_vector"})
     expect_words(refused_name(q0 + "lora_A.weight", name), {"without a matrix: " + name});
 }
 

@@ -89,7 +89,7 @@ const Malformed cases[] = {
      },
      "B of layers.0.self_attn.q_proj holds nan"},
 };
-INSTANTIATE_TEST_SUITE_P(Each, PeftGgufMalformed, ::testing::ValuesIn(cases), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Each, PeftGgufMalformed, ::testing::ValuesIn(cases), [](const auto& one) { return one.param.name; });
 
 TEST(PeftGguf, RowsThatAreNoHeadsAreRefused) {
   GgufWriter writer = small_gguf();

@@ -32,7 +32,8 @@ TEST(PeftRows, BackAndForthIsTheSame) {
 
 TEST(PeftRows, SizesThatAreNoHeadsAreRefused) {
   const std::vector<float> rows(12);
-  for (const auto& [columns, heads] : {std::pair(5, 1), std::pair(1, 5), std::pair(1, 4), std::pair(0, 1), std::pair(1, 0), std::pair(-1, 1)})
+  for (const auto& [columns, heads] :
+       {std::pair(5, 1), std::pair(1, 5), std::pair(1, 4), std::pair(0, 1), std::pair(1, 0), std::pair(-1, 1)})
     EXPECT_THROW(reorder_rows(rows, columns, heads, RowOrder::halves, RowOrder::interleaved), Error) << columns << " " << heads;
 }
 

@@ -35,7 +35,7 @@ TEST(Floats, EveryNumberOf16BitsComesBack) {
 }
 
 TEST(Floats, RoundsToNearestAndTiesToEven) {
-  EXPECT_EQ(bits_of(QUERN_BF16, 1 + 0x1p-8f), 0x3f80);            // between 1 and 1 + 2^-7: to the even one
+  EXPECT_EQ(bits_of(QUERN_BF16, 1 + 0x1p-8f), 0x3f80);  // between 1 and 1 + 2^-7: to the even one
   EXPECT_EQ(bits_of(QUERN_BF16, 1 + 0x1p-8f + 0x1p-20f), 0x3f81);
   EXPECT_EQ(bits_of(QUERN_BF16, 1 + 3 * 0x1p-8f), 0x3f82);
   EXPECT_EQ(bits_of(QUERN_F16, 1 + 0x1p-11f), 0x3c00);

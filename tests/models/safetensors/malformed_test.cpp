@@ -97,7 +97,7 @@ const Malformed cases[] = {
     {"BytesBehindTheLast", "{" + good_a + "}", "the tensors end 8 bytes behind the header, but the file has 12"},
     {"NoTensorsButBytes", "{}", "end 0 bytes behind the header"},
 };
-INSTANTIATE_TEST_SUITE_P(Each, SafetensorsMalformed, ::testing::ValuesIn(cases), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Each, SafetensorsMalformed, ::testing::ValuesIn(cases), [](const auto& one) { return one.param.name; });
 
 TEST(SafetensorsLength, AHeaderLongerThanTheFileIsRefusedBeforeItIsRead) {
   auto bytes = file_of("{" + good_a + "," + good_b + "}", good_bytes);

@@ -37,7 +37,9 @@ quern_status code_of(const std::function<void()>& action) {
 TEST(SafetensorsWriter, WhatIsWrittenIsReadBack) {
   const ScratchFolder folder;
   const auto four = numbered(4), eight = numbered(8), six = numbered(6);
-  const NewTensor tensors[] = {{"b \"quoted\" \xc3\xa9", Dtype::f32, {2, 1}, eight}, {"a", Dtype::f32, {}, four}, {"c", Dtype::f16, {3}, six},
+  const NewTensor tensors[] = {{"b \"quoted\" \xc3\xa9", Dtype::f32, {2, 1}, eight},
+                               {"a", Dtype::f32, {}, four},
+                               {"c", Dtype::f16, {3}, six},
                                {"none", Dtype::i64, {0, 5}, {}}};
   safetensors::write(folder.path("m"), tensors, {{"format", "pt"}, {"line", "a\nb"}});
   const File file = File::open(folder.path("m"));
@@ -59,9 +61,10 @@ TEST(SafetensorsWriter, TheOrderOfDeclarationChangesNoByte) {
   safetensors::write(folder.path("2"), back);
   const std::string text = contents(folder.path("1"));
   EXPECT_EQ(text, contents(folder.path("2")));
-  EXPECT_EQ(text.substr(8, text.size() - 8 - 10),
-            "{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]},"
-            "\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[8,10]}}   ");
+  EXPECT_EQ(
+      text.substr(8, text.size() - 8 - 10),
+      "{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]},"
+      "\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[8,10]}}       ");
 }
 
 TEST(SafetensorsWriter, PiecesMayEndAnywhere) {
@@ -108,7 +111,9 @@ TEST(SafetensorsWriter, RefusesWhatTheReaderWould) {
   Writer writer;
   EXPECT_EQ(code_of([&] { writer.tensor("", Dtype::f32, {1}); }), quern_status{QUERN_INVALID_ARGUMENT});
   EXPECT_EQ(code_of([&] { writer.tensor("__metadata__", Dtype::f32, {1}); }), quern_status{QUERN_INVALID_ARGUMENT});
-  EXPECT_EQ(code_of([&] { writer.tensor("a", Dtype::f32, {std::uint64_t{1} << 40, std::uint64_t{1} << 40}); }),
+  EXPECT_EQ(code_of([&] {
+              writer.tensor("a", Dtype::f32, {std::uint64_t{1} << 40, std::uint64_t{1} << 40});
+            }),
             quern_status{QUERN_INVALID_ARGUMENT});
   EXPECT_EQ(code_of([&] { writer.tensor("a", Dtype::f4, {3}); }), quern_status{QUERN_INVALID_ARGUMENT});
   writer.tensor("a", Dtype::f32, {1});

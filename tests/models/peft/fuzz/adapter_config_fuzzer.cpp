@@ -17,9 +17,8 @@ constexpr std::string_view good_config = R"({"peft_type":"LORA","r":1,"lora_alph
 
 /// q of layer 0: A [1, 2] and B [2, 1].
 std::string good_tensors() {
-  const std::string header =
-      R"({"model.layers.0.self_attn.q_proj.lora_A.weight":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
-      R"("model.layers.0.self_attn.q_proj.lora_B.weight":{"dtype":"F32","shape":[2,1],"data_offsets":[8,16]}})";
+  const std::string header = R"({"model.layers.0.self_attn.q_proj.lora_A.weight":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
+                             R"("model.layers.0.self_attn.q_proj.lora_B.weight":{"dtype":"F32","shape":[2,1],"data_offsets":[8,16]}})";
   const std::uint64_t length = header.size();
   std::string bytes(8, '\0');
   std::memcpy(bytes.data(), &length, 8);
@@ -31,7 +30,8 @@ void read(std::string_view config, std::string_view tensors) {
     const quern::peft::Adapter adapter = quern::peft::read_memory(config, std::as_bytes(std::span(tensors)), "memory");
     for (const auto& matrix : adapter.matrices) {
       const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-      if (matrix.a.size() != size(matrix.rank) * size(matrix.inputs) || matrix.b.size() != size(matrix.rank) * size(matrix.outputs)) std::abort();
+      if (matrix.a.size() != size(matrix.rank) * size(matrix.inputs) || matrix.b.size() != size(matrix.rank) * size(matrix.outputs))
+        std::abort();
       if (std::isnan(adapter.scale(matrix))) std::abort();
     }
   } catch (const quern::Error& error) {
