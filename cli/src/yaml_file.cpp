@@ -117,7 +117,8 @@ class YamlBuilder : public YAML::EventHandler {
     if (tag == "!" || tag == std::string(standard) + "str") return quoted(at, value);
     if (tag.starts_with(standard)) {
       const std::string_view type = std::string_view(tag).substr(standard.size());
-      if (type != "int" && type != "float" && type != "bool" && type != "null") refuse(at, concat("the tag ", in_quotes(tag), " is not taken"));
+      if (type != "int" && type != "float" && type != "bool" && type != "null")
+        refuse(at, concat("the tag ", in_quotes(tag), " is not taken"));
     } else if (tag != "?" && !tag.empty()) {
       refuse(at, concat("the tag ", in_quotes(tag), " is not taken"));
     }
@@ -157,7 +158,8 @@ class YamlBuilder : public YAML::EventHandler {
 
   void open(YamlPosition at, const std::string& tag, YAML::anchor_t anchor, YamlValue::Kind kind) {
     if (expects_key()) refuse(at, "a key is a list or a map; it has to be a text");
-    if (tag.size() > 1 && tag != "tag:yaml.org,2002:map" && tag != "tag:yaml.org,2002:seq") refuse(at, concat("the tag ", in_quotes(tag), " is not taken"));
+    if (tag.size() > 1 && tag != "tag:yaml.org,2002:map" && tag != "tag:yaml.org,2002:seq")
+      refuse(at, concat("the tag ", in_quotes(tag), " is not taken"));
     if (open_.size() == YamlLimits::nesting) refuse_depth(at);
     Open one;
     one.value = std::make_shared<YamlValue>();
@@ -206,7 +208,8 @@ void refuse_control_characters(std::string_view text, const YamlBuilder& builder
   const auto found = std::ranges::find_if(text, control);
   if (found == text.end()) return;
   const int line = 1 + static_cast<int>(std::count(text.begin(), found, '\n'));
-  builder.refuse({line, 1}, concat("byte ", static_cast<int>(static_cast<unsigned char>(*found)), " is a control character; is this a YAML file?"));
+  builder.refuse({line, 1},
+                 concat("byte ", static_cast<int>(static_cast<unsigned char>(*found)), " is a control character; is this a YAML file?"));
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 namespace quern::cli {
 namespace {
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) { return std::ranges::find(words, text) != words.end(); }
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, text) != words.end();
+}
 
 std::size_t digits_at(std::string_view text, std::size_t at) {
   std::size_t end = at;

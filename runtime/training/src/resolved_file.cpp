@@ -33,7 +33,8 @@ bool is_left_out(const SettingRow& row, const Settings& settings) {
 std::string resolved_file(const Settings& settings, std::span<const std::string> comments) {
   std::string out;
   for (std::string line : comments) {
-    std::ranges::replace_if(line, [](unsigned char c) { return c < ' '; }, ' ');  // a line break would end the comment
+    std::ranges::replace_if(
+        line, [](unsigned char c) { return c < ' '; }, ' ');  // a line break would end the comment
     out += concat("# ", line, "\n");
   }
   for (const SettingRow& row : setting_rows()) {

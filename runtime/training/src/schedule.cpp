@@ -61,7 +61,7 @@ double exact_rate(const Schedule& schedule, std::uint64_t step) {
   return schedule.learning_rate * factor(schedule, at);
 }
 
-float rate(const Schedule& schedule, std::uint64_t step) { return static_cast<float>(exact_rate(schedule, step)); }
+float f32_rate(const Schedule& schedule, std::uint64_t step) { return static_cast<float>(exact_rate(schedule, step)); }
 
 std::uint64_t steps_of_epoch(std::uint64_t micro_batches, std::uint64_t accumulation) {
   if (accumulation == 0) return 0;

@@ -42,7 +42,8 @@ void check_precision(const Given& given) {
   }
 }
 
-void check_interval(const Interval& interval, const Given& given, std::string_view strategy, std::string_view steps, std::string_view parts) {
+void check_interval(const Interval& interval, const Given& given, std::string_view strategy, std::string_view steps,
+                    std::string_view parts) {
   forbid_both(given, steps, parts);
   const Entry *how = find(given, strategy), *every = find(given, steps), *times = find(given, parts);
   const std::string* word = how == nullptr ? nullptr : how->value.text();
@@ -62,7 +63,8 @@ void check_validation(const Settings& settings, const Given& given) {
     if (entry == nullptr || (entry->value.boolean() != nullptr && !*entry->value.boolean())) continue;
     if (!settings.has_validation())
       refuse(*entry, concat("'", entry->path, "' needs a validation set; give val_set_size or test_datasets"));
-    if (settings.evaluation.when == When::never) refuse(*entry, concat("'", entry->path, "' needs evaluations; leave out eval_strategy: no"));
+    if (settings.evaluation.when == When::never)
+      refuse(*entry, concat("'", entry->path, "' needs evaluations; leave out eval_strategy: no"));
   }
 }
 
@@ -92,7 +94,8 @@ void check_schedule(const Settings& settings, const Given& given) {
   if (kind == ScheduleKind::cosine_with_min_lr && options.min_lr.has_value() == options.min_lr_rate.has_value())
     refuse(*at, "the schedule cosine_with_min_lr needs either min_lr or min_lr_rate in lr_scheduler_kwargs");
   if (kind == ScheduleKind::polynomial && options.lr_end.value_or(1e-7) >= settings.learning_rate)
-    refuse(*at, concat("the schedule polynomial ends at ", options.lr_end.value_or(1e-7), ", which is not below learning_rate; give another lr_end"));
+    refuse(*at, concat("the schedule polynomial ends at ", options.lr_end.value_or(1e-7),
+                       ", which is not below learning_rate; give another lr_end"));
   if (options.min_lr && *options.min_lr > settings.learning_rate)
     refuse(*at, concat("min_lr is ", *options.min_lr, ", above learning_rate; give a smaller one"));
   const Entry *steps = find(given, "warmup_steps"), *ratio = find(given, "warmup_ratio");
@@ -112,7 +115,8 @@ void check_together(const Settings& settings, const Given& given) {
   check_interval(settings.evaluation, given, "eval_strategy", "eval_steps", "evals_per_epoch");
   check_interval(settings.saving, given, "save_strategy", "save_steps", "saves_per_epoch");
   check_validation(settings, given);
-  if (const Entry* momentum = find(given, "sgd_momentum"); momentum != nullptr && settings.sgd_momentum > 0 && settings.optimizer != Optimizer::sgd)
+  if (const Entry* momentum = find(given, "sgd_momentum");
+      momentum != nullptr && settings.sgd_momentum > 0 && settings.optimizer != Optimizer::sgd)
     refuse(*momentum, concat("'", momentum->path, "' belongs to optimizer: sgd; leave one of the two out"));
 }
 

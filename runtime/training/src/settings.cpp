@@ -56,7 +56,8 @@ Places parse_places(std::string_view json) {
   const Json tree = tree_of(json, "the places of keys");
   Places places;
   for (const Json::Member& member : *tree.members()) {
-    if (member.value.text() == nullptr) throw SettingsError(member.name, concat("the place of a key is ", described(member.value), ", not a text"));
+    if (member.value.text() == nullptr)
+      throw SettingsError(member.name, concat("the place of a key is ", described(member.value), ", not a text"));
     places[member.name] = *member.value.text();
   }
   return places;

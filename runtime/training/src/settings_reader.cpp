@@ -60,7 +60,8 @@ void SettingsReader::read_members(const Json::Members& members, const std::strin
   for (const Json::Member& member : members) {
     Entry entry = at(group + member.name, member.value);
     // A dot in a key would make it look like a group's.
-    if (member.name.find('.') != std::string::npos) refuse(entry, concat("unknown key ", in_quotes(member.name), "; write groups as nested keys"));
+    if (member.name.find('.') != std::string::npos)
+      refuse(entry, concat("unknown key ", in_quotes(member.name), "; write groups as nested keys"));
     read_member(std::move(entry));
   }
 }

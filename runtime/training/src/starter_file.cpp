@@ -84,7 +84,8 @@ std::string starter_file(Adapter adapter, std::string_view model) {
                                      : "adapter: lora                 # the base stays as it is\n";
   if (!full) out += adapter_keys;
   out += data_keys;
-  out += full ? "\nlearning_rate: 1e-5           # the first thing to tune\n" : "\nlearning_rate: 2e-4           # the first thing to tune\n";
+  out += full ? "\nlearning_rate: 1e-5           # the first thing to tune\n"
+              : "\nlearning_rate: 2e-4           # the first thing to tune\n";
   return out + std::string(step_keys);
 }
 

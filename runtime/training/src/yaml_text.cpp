@@ -14,8 +14,11 @@ namespace {
 constexpr std::string_view reserved[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
 
 bool is_plain(std::string_view text) {
-  if (text.empty() || text.size() > 200 || !(std::isalpha(static_cast<unsigned char>(text[0])) || text.starts_with("./") || text[0] == '/')) return false;
-  const auto usual = [](unsigned char c) { return std::isalnum(c) || std::string_view("_-./").find(static_cast<char>(c)) != std::string_view::npos; };
+  if (text.empty() || text.size() > 200 || !(std::isalpha(static_cast<unsigned char>(text[0])) || text.starts_with("./") || text[0] == '/'))
+    return false;
+  const auto usual = [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("_-./").find(static_cast<char>(c)) != std::string_view::npos;
+  };
   if (!std::ranges::all_of(text, usual)) return false;
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

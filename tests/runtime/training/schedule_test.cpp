@@ -49,7 +49,7 @@ TEST(Schedule, RatesAreThoseOfTransformers) {
     for (std::size_t step = 0; step < rates.size(); ++step) {
       const double expected = *rates[step].number();
       EXPECT_NEAR(exact_rate(schedule, step), expected, 1e-12 * expected) << *golden.find("lr_scheduler")->text() << ", step " << step;
-      EXPECT_EQ(rate(schedule, step), static_cast<float>(exact_rate(schedule, step)));
+      EXPECT_EQ(f32_rate(schedule, step), static_cast<float>(exact_rate(schedule, step)));
     }
   }
 }

@@ -98,24 +98,26 @@ TEST_P(ForeignKeys, AreRefusedWithWhatToDoInstead) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ForeignKeys,
-    testing::Values(Foreign{"deepspeed: zero3.json", "one device"}, Foreign{"fsdp: [full_shard]", "one device"},
-                    Foreign{"fsdp_config: {version: 2}", "one device"}, Foreign{"wandb_project: x", "report_to: tensorboard"},
-                    Foreign{"hub_model_id: a/b", "nothing is uploaded"}, Foreign{"trust_remote_code: true", "never run"},
-                    Foreign{"rl: grpo", "preference"}, Foreign{"rl: dpo", "preference"}, Foreign{"peft_use_dora: true", "DoRA is not supported yet"},
-                    Foreign{"use_dora: true", "DoRA is not supported yet"}, Foreign{"lr_scheduler: rex", "it takes one of constant"},
-                    Foreign{"optimizer: adamw_8bit", "take adamw"}, Foreign{"optim: paged_adamw_32bit", "take adamw"},
-                    Foreign{"optimizer: adamw_bnb_8bit", "take adamw"}, Foreign{"lora_modules_to_save: [lm_head]", "not supported yet"},
-                    Foreign{"loraplus_lr_ratio: 16", "one rate"}, Foreign{"lora_rank_pattern: {q_proj: 4}", "one rank"},
-                    Foreign{"lora_alpha_pattern: {q_proj: 4}", "one alpha"}, Foreign{"gradient_checkpointing: offload", "take true"},
-                    Foreign{"lora_target_modules: [embed_tokens]", "not supported yet"}, Foreign{"special_tokens: {eos_token: x}", "model's file"},
-                    Foreign{"num_layers: 16", "peft_layers_to_transform"}, Foreign{"stage: dpo", "preference"},
-                    Foreign{"do_train: false", "quern train always trains"}, Foreign{"completion_only_loss: false", "train_on_inputs: true"},
-                    Foreign{"report_to: wandb", "jsonl and tensorboard"}, Foreign{"template: llama3", "not chosen by name"},
-                    Foreign{"datasets: [{path: a, type: preference}]", "not supported yet"}, Foreign{"max_samples: 5", "cut the file"},
-                    Foreign{"save_strategy: best", "load_best_model_at_end"}, Foreign{"lr_schedule: {name: cosine_decay}", "lr_scheduler"}));
+    testing::Values(
+        Foreign{"deepspeed: zero3.json", "one device"}, Foreign{"fsdp: [full_shard]", "one device"},
+        Foreign{"fsdp_config: {version: 2}", "one device"}, Foreign{"wandb_project: x", "report_to: tensorboard"},
+        Foreign{"hub_model_id: a/b", "nothing is uploaded"}, Foreign{"trust_remote_code: true", "never run"},
+        Foreign{"rl: grpo", "preference"}, Foreign{"rl: dpo", "preference"}, Foreign{"peft_use_dora: true", "DoRA is not supported yet"},
+        Foreign{"use_dora: true", "DoRA is not supported yet"}, Foreign{"lr_scheduler: rex", "it takes one of constant"},
+        Foreign{"optimizer: adamw_8bit", "take adamw"}, Foreign{"optim: paged_adamw_32bit", "take adamw"},
+        Foreign{"optimizer: adamw_bnb_8bit", "take adamw"}, Foreign{"lora_modules_to_save: [lm_head]", "not supported yet"},
+        Foreign{"loraplus_lr_ratio: 16", "one rate"}, Foreign{"lora_rank_pattern: {q_proj: 4}", "one rank"},
+        Foreign{"lora_alpha_pattern: {q_proj: 4}", "one alpha"}, Foreign{"gradient_checkpointing: offload", "take true"},
+        Foreign{"lora_target_modules: [embed_tokens]", "not supported yet"}, Foreign{"special_tokens: {eos_token: x}", "model's file"},
+        Foreign{"num_layers: 16", "peft_layers_to_transform"}, Foreign{"stage: dpo", "preference"},
+        Foreign{"do_train: false", "quern train always trains"}, Foreign{"completion_only_loss: false", "train_on_inputs: true"},
+        Foreign{"report_to: wandb", "jsonl and tensorboard"}, Foreign{"template: llama3", "not chosen by name"},
+        Foreign{"datasets: [{path: a, type: preference}]", "not supported yet"}, Foreign{"max_samples: 5", "cut the file"},
+        Foreign{"save_strategy: best", "load_best_model_at_end"}, Foreign{"lr_schedule: {name: cosine_decay}", "lr_scheduler"}));
 
 TEST(Keys, EmptyAndFalseValuesOfForeignKeysAreTaken) {
-  EXPECT_TRUE(with("deepspeed:\nwandb_project: ''\npush_to_hub: false\nfsdp: []\nspecial_tokens:\nrl: ~\nnum_layers: -1\nstage: sft\n").notes.empty());
+  EXPECT_TRUE(with("deepspeed:\nwandb_project: ''\npush_to_hub: false\nfsdp: []\nspecial_tokens:\nrl: ~\nnum_layers: -1\nstage: sft\n")
+                  .notes.empty());
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ TEST(Rules, KeysThatContradictAreRefused) {
   EXPECT_THAT(refusal_with("warmup_steps: 3\nwarmup_ratio: 0.1\n"), HasSubstr("cfg.yaml:4: 'warmup_ratio' and 'warmup_steps' contradict"));
   EXPECT_THAT(refusal_with("warmup_steps: 0.2\nwarmup_ratio: 0.1\n"), HasSubstr("contradict"));
   EXPECT_THAT(refusal_with("eval_steps: 3\nevals_per_epoch: 2\n"), HasSubstr("'evals_per_epoch' and 'eval_steps' contradict"));
-  EXPECT_THAT(refusal_with("save_every: 3\nsave_strategy: epoch\n"), HasSubstr("cfg.yaml:3: 'save_every' and 'save_strategy: epoch' contradict"));
+  EXPECT_THAT(refusal_with("save_every: 3\nsave_strategy: epoch\n"),
+              HasSubstr("cfg.yaml:3: 'save_every' and 'save_strategy: epoch' contradict"));
   EXPECT_THAT(refusal_with("eval_strategy: steps\n"), HasSubstr("'eval_steps' is missing"));
   EXPECT_THAT(refusal_with("bf16: true\nfp16: true\n"), HasSubstr("'fp16' and 'bf16' are both true"));
   EXPECT_THAT(refusal_with("mixed_precision: bf16\nfloat32: true\n"), HasSubstr("'float32' and 'mixed_precision' are both true"));
@@ -37,7 +38,8 @@ TEST(Rules, OptionsBelongToTheirSchedule) {
   EXPECT_THAT(refusal_with("lr_scheduler_kwargs: {power: 2}\n"), HasSubstr("belongs to the schedule polynomial"));
   EXPECT_THAT(refusal_with("lr_scheduler: cosine_with_min_lr\n"), HasSubstr("either min_lr or min_lr_rate"));
   EXPECT_THAT(refusal_with("lr_scheduler: polynomial\nlr_scheduler_kwargs: {lr_end: 1}\n"), HasSubstr("not below learning_rate"));
-  EXPECT_THAT(refusal_with("lr_scheduler_kwargs: {num_cycle: 2}\n"), HasSubstr("unknown key 'lr_scheduler_kwargs.num_cycle'; did you mean num_cycles?"));
+  EXPECT_THAT(refusal_with("lr_scheduler_kwargs: {num_cycle: 2}\n"),
+              HasSubstr("unknown key 'lr_scheduler_kwargs.num_cycle'; did you mean num_cycles?"));
   EXPECT_THAT(refusal_with("lr_scheduler: linear\ncosine_min_lr_ratio: 0.1\n"), HasSubstr("belongs to the schedule cosine"));
   const Settings settings = with("cosine_min_lr_ratio: 0.1\n").settings;
   EXPECT_EQ(settings.lr_scheduler, ScheduleKind::cosine_with_min_lr);
@@ -63,7 +65,9 @@ TEST(Values, IntervalsAreStepsSharesOrParts) {
 }
 
 TEST(Values, ModulesAreNamedAsPeersNameThem) {
-  const auto modules = [](const std::string& value) { return with("adapter: lora\nlora_target_modules: " + value + "\n").settings.lora_target_modules; };
+  const auto modules = [](const std::string& value) {
+    return with("adapter: lora\nlora_target_modules: " + value + "\n").settings.lora_target_modules;
+  };
   EXPECT_THAT(modules("[down_proj, q_proj, q_proj]"), ElementsAre("q_proj", "down_proj"));
   EXPECT_THAT(modules("[self_attn.v_proj]"), ElementsAre("v_proj"));
   EXPECT_THAT(modules("q_proj, v_proj"), ElementsAre("q_proj", "v_proj"));

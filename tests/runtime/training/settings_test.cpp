@@ -52,7 +52,9 @@ TEST(Settings, AbsentAndEmptyKeysHaveTheirDefaults) {
   expected.base_model = "m.gguf";
   expected.learning_rate = 1e-4;
   EXPECT_EQ(parsed(least).settings, expected);
-  EXPECT_EQ(parsed("base_model: m.gguf\nlearning_rate: 1e-4\nlora_model_dir:\nlora_r: ~\nmax_steps: -1\nresume_from_checkpoint:\n").settings, expected);
+  EXPECT_EQ(
+      parsed("base_model: m.gguf\nlearning_rate: 1e-4\nlora_model_dir:\nlora_r: ~\nmax_steps: -1\nresume_from_checkpoint:\n").settings,
+      expected);
 }
 
 TEST(Settings, WhatIsMissingIsNamed) {
@@ -64,18 +66,22 @@ TEST(Settings, WhatIsMissingIsNamed) {
 
 TEST(Settings, ARefusalBeginsWithFileAndLine) {
   EXPECT_EQ(refusal_with("lora_alfa: 3\n"), "cfg.yaml:3: unknown key 'lora_alfa'; did you mean 'lora_alpha'?");
-  EXPECT_THAT(refusal_with("datasets:\n  - path: a\n    type: nonsense\n"), HasSubstr("cfg.yaml:5: 'datasets[0].type' is the text 'nonsense'"));
+  EXPECT_THAT(refusal_with("datasets:\n  - path: a\n    type: nonsense\n"),
+              HasSubstr("cfg.yaml:5: 'datasets[0].type' is the text 'nonsense'"));
   EXPECT_EQ(refusal_of("base_model: m\nlearning_rate: 1\nlora:\n  r: 0\n").path, "lora.r");
 }
 
 TEST(Settings, TypeAndRangeAreBothShown) {
-  EXPECT_EQ(refusal_with("adapter: lora\nlora_r: eight\n"), "cfg.yaml:4: 'lora_r' is the text 'eight'; it takes a whole number from 1 to 65536");
+  EXPECT_EQ(refusal_with("adapter: lora\nlora_r: eight\n"),
+            "cfg.yaml:4: 'lora_r' is the text 'eight'; it takes a whole number from 1 to 65536");
   EXPECT_EQ(refusal_with("adapter: lora\nlora_dropout: 1\n"), "cfg.yaml:4: 'lora_dropout' is 1; it takes a number from 0 and below 1");
   EXPECT_EQ(refusal_with("micro_batch_size: 1.5\n"), "cfg.yaml:3: 'micro_batch_size' is 1.5; it takes a whole number from 1 to 65536");
   EXPECT_EQ(refusal_with("seed: -1\n"), "cfg.yaml:3: 'seed' is -1; it takes a whole number from 0 up");
   EXPECT_EQ(refusal_with("shuffle: yes\n"), "cfg.yaml:3: 'shuffle' is the text 'yes'; it takes true or false");
-  EXPECT_EQ(refusal_of("base_model: m\nlearning_rate: 0\n").text, "cfg.yaml:2: 'learning_rate' is 0; it takes a number above 0 and up to 1000");
-  EXPECT_EQ(refusal_with("sequence_len: {a: 1}\n"), "cfg.yaml:3: 'sequence_len' is a group of keys; it takes a whole number from 2 to 16777216");
+  EXPECT_EQ(refusal_of("base_model: m\nlearning_rate: 0\n").text,
+            "cfg.yaml:2: 'learning_rate' is 0; it takes a number above 0 and up to 1000");
+  EXPECT_EQ(refusal_with("sequence_len: {a: 1}\n"),
+            "cfg.yaml:3: 'sequence_len' is a group of keys; it takes a whole number from 2 to 16777216");
 }
 
 TEST(Settings, WholeNumbersMayBeWrittenAsFloats) {
@@ -84,7 +90,8 @@ TEST(Settings, WholeNumbersMayBeWrittenAsFloats) {
 }
 
 TEST(Settings, AKeyTwiceIsRefusedAlsoBySynonym) {
-  EXPECT_EQ(refusal_with("adapter: lora\nlora_r: 8\nlora_rank: 8\n"), "cfg.yaml:5: 'lora_rank' and 'lora_r' are one setting, at cfg.yaml:4; keep one of the two");
+  EXPECT_EQ(refusal_with("adapter: lora\nlora_r: 8\nlora_rank: 8\n"),
+            "cfg.yaml:5: 'lora_rank' and 'lora_r' are one setting, at cfg.yaml:4; keep one of the two");
   EXPECT_THAT(refusal_with("data: x\ndatasets: [{path: y}]\n"), HasSubstr("cfg.yaml:4: 'datasets' and 'data' are one setting"));
   EXPECT_THAT(refusal_with("datasets: [{type: alpaca, format: alpaca, path: x}]\n"), HasSubstr("are one setting"));
   EXPECT_THROW(parse_settings(R"({"base_model": "m", "learning_rate": 1, "seed": 1, "seed": 2})"), SettingsError);
@@ -110,7 +117,8 @@ TEST(Overrides, ReachIntoDatasetsAndSchedules) {
   EXPECT_EQ(settings.lr_scheduler_kwargs.num_cycles, 2);
   EXPECT_EQ(with("dataset: {path: a, format: alpaca}\n", {"dataset.path=z"}).settings.datasets[0].path, "z");
   EXPECT_EQ(with(file, {"datasets=x.jsonl,y.jsonl"}).settings.datasets.size(), 2u);
-  EXPECT_THAT(with("adapter: lora\n", {"lora_target_modules=[v_proj,q_proj]"}).settings.lora_target_modules, ElementsAre("q_proj", "v_proj"));
+  EXPECT_THAT(with("adapter: lora\n", {"lora_target_modules=[v_proj,q_proj]"}).settings.lora_target_modules,
+              ElementsAre("q_proj", "v_proj"));
 }
 
 TEST(Overrides, RefusalsNameThem) {
@@ -125,7 +133,10 @@ TEST(Overrides, RefusalsNameThem) {
 }
 
 TEST(Settings, WhatChangesNothingIsNoted) {
-  const auto notes = with("flash_attention: true\ndataloader_num_workers: 4\nspecial_tokens:\n  pad_token: <pad>\nwandb_project:\ntrust_remote_code: false\n").notes;
+  const auto notes =
+      with(
+          "flash_attention: true\ndataloader_num_workers: 4\nspecial_tokens:\n  pad_token: <pad>\nwandb_project:\ntrust_remote_code: false\n")
+          .notes;
   EXPECT_THAT(notes, ElementsAre(HasSubstr("'flash_attention' changes nothing"), HasSubstr("'dataloader_num_workers' changes nothing"),
                                  HasSubstr("'special_tokens.pad_token' changes nothing")));
 }

@@ -10,7 +10,16 @@
 
 namespace quern::training {
 
-enum class ScheduleKind { constant, constant_with_warmup, linear, cosine, cosine_with_restarts, polynomial, cosine_with_min_lr, inverse_sqrt };
+enum class ScheduleKind {
+  constant,
+  constant_with_warmup,
+  linear,
+  cosine,
+  cosine_with_restarts,
+  polynomial,
+  cosine_with_min_lr,
+  inverse_sqrt
+};
 
 /// The keys of lr_scheduler_kwargs. What is absent has transformers' default.
 struct ScheduleOptions {
@@ -36,7 +45,7 @@ struct Schedule {
 double exact_rate(const Schedule& schedule, std::uint64_t step);
 
 /// The rate that the update of a step gets: exact_rate, rounded once.
-float rate(const Schedule& schedule, std::uint64_t step);
+float f32_rate(const Schedule& schedule, std::uint64_t step);
 
 /// Optimiser steps of one epoch: ceil(batches / accumulation); the last window may be short. 0 for accumulation 0.
 std::uint64_t steps_of_epoch(std::uint64_t micro_batches, std::uint64_t accumulation);

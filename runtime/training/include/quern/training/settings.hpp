@@ -93,7 +93,7 @@ struct Settings {
   Precision precision = Precision::automatic;
   Checkpointing gradient_checkpointing = Checkpointing::none;
 
-  Interval evaluation, saving;                   // evaluation plays no part without a validation set
+  Interval evaluation, saving;                    // evaluation plays no part without a validation set
   std::optional<std::uint32_t> save_total_limit;  // none: all are kept
   std::optional<std::uint32_t> early_stopping_patience;
   bool load_best_model_at_end = false;
