@@ -14,7 +14,8 @@ namespace quern::jinja {
 
 class Evaluator {
  public:
-  Evaluator(const Template& source, Runtime& runtime) : template_(source), runtime_(runtime), root_(runtime, nullptr), output_(runtime), generated_(runtime) {}
+  Evaluator(const Template& source, Runtime& runtime)
+      : template_(source), runtime_(runtime), root_(runtime, nullptr), output_(runtime), generated_(runtime) {}
 
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;

@@ -67,8 +67,7 @@ ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& v
   }
 }
 
-void ByteLevelBpe::encode(std::string_view text, std::span<const TextRange> /*foreign*/, std::uint64_t most,
-                          const TokenSink& found) const {
+void ByteLevelBpe::encode(std::string_view text, std::span<const TextRange> /*foreign*/, std::uint64_t most, const TokenSink& found) const {
   std::string normalised;
   std::vector<std::size_t> origins;  // of each byte of `normalised`; empty where it is the text itself
   if (pre_tokenizer_.nfc && !is_trivially_nfc(text)) {

@@ -76,8 +76,7 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView&
     throw Error(QUERN_BAD_MODEL, concat(field::tokens, " has neither byte tokens nor an unknown token, so that some texts have no tokens"));
 }
 
-std::string SentencePiece::normalise(std::string_view text, std::vector<TextRange>& foreign,
-                                     std::vector<std::size_t>* origins) const {
+std::string SentencePiece::normalise(std::string_view text, std::vector<TextRange>& foreign, std::vector<std::size_t>* origins) const {
   std::size_t removed = 0;
   if (remove_extra_spaces_) removed = std::min(text.find_first_not_of(' '), text.size());
   text.remove_prefix(removed);

@@ -152,13 +152,15 @@ struct Tokenizer::Impl {
     std::vector<std::int32_t>& ids = found.ids;
     ids.reserve(std::min<std::uint64_t>(text.size() / 4 + 2, most));
     if (options.add_bos.value_or(add_bos)) {
-      if (!vocabulary.bos) throw Error(QUERN_INVALID_ARGUMENT, "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
+      if (!vocabulary.bos)
+        throw Error(QUERN_INVALID_ARGUMENT, "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
       found.add(*vocabulary.bos, 0);
     }
     check_ranges(foreign, text.size());
     encode(text, options.parse_special, foreign, most, found);
     if (options.add_eos.value_or(add_eos)) {
-      if (!vocabulary.eos) throw Error(QUERN_INVALID_ARGUMENT, "add_eos was asked for, but the vocabulary has no token for the end of a text");
+      if (!vocabulary.eos)
+        throw Error(QUERN_INVALID_ARGUMENT, "add_eos was asked for, but the vocabulary has no token for the end of a text");
       found.add(*vocabulary.eos, text.size());
     }
     if (ids.size() > most) fail_full(ids.size(), most);

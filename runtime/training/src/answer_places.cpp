@@ -49,7 +49,7 @@ std::optional<std::string_view> behind_thought(std::string_view content) noexcep
 }
 
 [[noreturn]] void refuse(std::size_t message, const std::string& reason) {
-  throw Error(QUERN_BAD_MODEL, concat("message ", message + 1, ": what of the text counts cannot be told, since ", reason));
+  throw Error(QUERN_BAD_MODEL, concat("message ", message + 1, ": it is not known what of its text counts, since ", reason));
 }
 
 Json with_member(const Json& object, std::string_view name, Json value) {
@@ -242,7 +242,8 @@ std::vector<AnswerPlace> find_answers(const Chat& chat, const RenderedChat& whol
   if (!any_calls && !wanted.empty())
     if (auto places = finder.find_together(wanted)) return *std::move(places);
   if (wanted.size() > 1 && whole.text.size() > most_rendered_bytes / wanted.size())
-    refuse(wanted.front(), concat("the chat is too long (", wanted.size(), " answers, ", whole.text.size(), " bytes) to look at each by itself"));
+    refuse(wanted.front(),
+           concat("the chat is too long (", wanted.size(), " answers, ", whole.text.size(), " bytes) to look at each by itself"));
   std::vector<AnswerPlace> places;
   for (const std::size_t number : wanted) {
     AnswerPlace place{number, 0, 0, false, false};

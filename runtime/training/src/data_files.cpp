@@ -56,7 +56,8 @@ std::optional<std::string> file_in_folder(const std::string& folder, FolderPart 
       if (problem.fault == base::FileFault::not_found) continue;
       check_read(problem);
       if (found)
-        throw Error(QUERN_INVALID_ARGUMENT, concat(folder, ": has both ", *found, " and ", path, "; name the file that is meant as the path"));
+        throw Error(QUERN_INVALID_ARGUMENT,
+                    concat(folder, ": has both ", *found, " and ", path, "; name the file that is meant as the path"));
       found = path;
     }
   }

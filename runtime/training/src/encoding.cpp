@@ -128,7 +128,8 @@ ExampleEncoder::Encoded ExampleEncoder::encode_text(const TextRecord& record, co
   if (eos && placed.ids.size() > in_front && placed.ids.back() != *eos) {
     placed.ids.push_back(*eos);
     const bool last_counts = dataset.train_on_inputs || (!record.pieces.empty() && record.pieces.back().counts);
-    if (last_counts && dataset.train_on_eos != TrainOnEos::none) add_label(encoded.example.labels, placed.ids.size() - 1, placed.ids.size(), 1);
+    if (last_counts && dataset.train_on_eos != TrainOnEos::none)
+      add_label(encoded.example.labels, placed.ids.size() - 1, placed.ids.size(), 1);
   }
   encoded.example.ids = std::move(placed.ids);
   return encoded;
@@ -139,8 +140,8 @@ ExampleEncoder::Encoded ExampleEncoder::encode_tokens(const TokenRecord& record,
   encoded.example.ids = record.ids;
   for (std::size_t i = 0; i < record.ids.size(); ++i) {
     if (record.ids[i] >= model_.tokenizer.size())
-      throw Error(QUERN_BAD_MODEL, concat("entry ", i, " of 'input_ids' is ", record.ids[i], ", and the vocabulary of ", model_.name, " has ",
-                                          model_.tokenizer.size(), " tokens"));
+      throw Error(QUERN_BAD_MODEL, concat("entry ", i, " of 'input_ids' is ", record.ids[i], ", and the vocabulary of ", model_.name,
+                                          " has ", model_.tokenizer.size(), " tokens"));
     add_label(encoded.example.labels, i, i + 1, dataset.train_on_inputs ? 1.0f : record.weights[i]);
   }
   return encoded;

@@ -68,7 +68,8 @@ void Loader::add_file(const std::string& path, const DatasetOptions& dataset) {
       count_bad(error, dataset);
     }
   }
-  if (data_.summary.read == before) throw Error(QUERN_BAD_MODEL, concat(text.name, ": has no examples; a line or an entry of the list is one"));
+  if (data_.summary.read == before)
+    throw Error(QUERN_BAD_MODEL, concat(text.name, ": has no examples; a line or an entry of the list is one"));
 }
 
 void Loader::read_example(const RawExample& raw, const std::string& where, const DatasetOptions& dataset, ExampleType& type) {
@@ -122,8 +123,9 @@ void Loader::keep(ExampleEncoder::Encoded encoded, std::uint64_t line, const std
 
 /// The counts of what was dropped, for the error that nothing is left.
 std::string counts_of(const DataSummary& summary, std::uint32_t sequence_len) {
-  return concat(summary.read, " examples were read; ", summary.bad, " are bad, ", summary.too_long, " have more than ", sequence_len, " tokens, and ",
-                summary.without_labels, " have no token that counts", summary.longest > sequence_len ? " (raise sequence_len or truncate)" : "");
+  return concat(summary.read, " examples were read; ", summary.bad, " are bad, ", summary.too_long, " have more than ", sequence_len,
+                " tokens, and ", summary.without_labels, " have no token that counts",
+                summary.longest > sequence_len ? " (raise sequence_len or truncate)" : "");
 }
 
 void require_examples(const Dataset& data, const char* role, std::uint32_t sequence_len) {
@@ -134,7 +136,8 @@ void require_examples(const Dataset& data, const char* role, std::uint32_t seque
 }
 
 std::uint32_t validation_count(double asked, std::size_t examples) {
-  if (!(asked >= 0) || asked > UINT32_MAX) throw Error(QUERN_INVALID_ARGUMENT, concat("val_set_size is ", asked, "; it is a share below 1 or a number"));
+  if (!(asked >= 0) || asked > UINT32_MAX)
+    throw Error(QUERN_INVALID_ARGUMENT, concat("val_set_size is ", asked, "; it is a share below 1 or a number"));
   return static_cast<std::uint32_t>(asked < 1 ? std::ceil(asked * static_cast<double>(examples)) : asked);
 }
 
@@ -163,20 +166,24 @@ std::vector<std::uint32_t> Dataset::lengths() const {
 std::vector<std::string> DataSummary::warnings() const {
   std::vector<std::string> sentences;
   if (dropped() * 20 > read)
-    sentences.push_back(concat(dropped(), " of ", read, " examples are dropped: ", bad, " are bad, ", too_long, " are too long, and ", without_labels,
-                               " have no token that counts"));
-  if (truncated > 0) sentences.push_back(concat(truncated, " of ", read, " examples are cut; the longest has ", longest, " tokens (", longest_at.file, ":",
-                                                longest_at.line, ")"));
+    sentences.push_back(concat(dropped(), " of ", read, " examples are dropped: ", bad, " are bad, ", too_long, " are too long, and ",
+                               without_labels, " have no token that counts"));
+  if (truncated > 0)
+    sentences.push_back(concat(truncated, " of ", read, " examples are cut; the longest has ", longest, " tokens (", longest_at.file, ":",
+                               longest_at.line, ")"));
   if (melted > 0)
-    sentences.push_back(concat(melted, " of ", kept, " examples have an answer that shares its first token with the text in front of it, which does not count"));
+    sentences.push_back(concat(melted, " of ", kept,
+                               " examples have an answer that shares its first token with the text in front of it, which does not count"));
   if (open_answers > 0)
-    sentences.push_back(concat(open_answers, " answers are followed by no token that ends a turn, so that the model does not learn to end there"));
+    sentences.push_back(concat(open_answers,
+                               " answers are followed by no token that ends a turn, so that the model does not learn to end there"));
   return sentences;
 }
 
 TrainingData load(const DataOptions& options, const TextModel& model) {
   if (options.datasets.empty()) throw Error(QUERN_INVALID_ARGUMENT, "datasets is empty; name at least one file to train on");
-  if (options.sequence_len < 2) throw Error(QUERN_INVALID_ARGUMENT, concat("sequence_len is ", options.sequence_len, "; it has to be 2 or more"));
+  if (options.sequence_len < 2)
+    throw Error(QUERN_INVALID_ARGUMENT, concat("sequence_len is ", options.sequence_len, "; it has to be 2 or more"));
   if (options.val_set_size != 0 && !options.test_datasets.empty())
     throw Error(QUERN_INVALID_ARGUMENT, "val_set_size and test_datasets are both given; the validation set comes from one of them");
   const ExampleEncoder encoder(options, model);
@@ -210,7 +217,8 @@ TrainingData load(const DataOptions& options, const TextModel& model) {
   require_examples(data.train, "to train on", options.sequence_len);
   if (has_validation) require_examples(data.validation, "for validation", options.sequence_len);
   if (data.train.examples.size() >= UINT32_MAX) throw Error(QUERN_INVALID_ARGUMENT, "there are more examples than 32 bits count");
-  if (const std::uint32_t count = validation_count(options.val_set_size, data.train.examples.size()); count > 0) split(data, count, options.seed);
+  if (const std::uint32_t count = validation_count(options.val_set_size, data.train.examples.size()); count > 0)
+    split(data, count, options.seed);
   return data;
 }
 

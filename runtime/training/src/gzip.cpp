@@ -52,7 +52,8 @@ std::string unpack_gzip(const std::string& name, std::string_view bytes, std::ui
       throw Error(QUERN_BAD_MODEL, concat(name, ": is not gzip data, or is damaged", stream.msg == nullptr ? "" : ": ",
                                           stream.msg == nullptr ? "" : stream.msg));
     const std::size_t got = piece.size() - stream.avail_out;
-    if (got > most - text.size()) throw Error(QUERN_BAD_MODEL, concat(name, ": unpacks to more than ", most, " bytes, which is the most that is read"));
+    if (got > most - text.size())
+      throw Error(QUERN_BAD_MODEL, concat(name, ": unpacks to more than ", most, " bytes, which is the most that is read"));
     text.append(piece.data(), got);
     if (result != Z_STREAM_END) continue;
     if (stream.avail_in == 0 && bytes.empty()) return text;

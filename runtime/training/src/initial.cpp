@@ -16,7 +16,7 @@ void fill_initial_a(std::span<float> a, std::uint64_t k, std::uint32_t matrix, s
   PhiloxWords words{};
   for (std::uint64_t i = 0; i < a.size(); ++i) {
     if (i % 4 == 0) words = philox(seed, static_cast<std::uint32_t>(i / 4), 0, matrix, Purpose::initial);
-    a[i] = static_cast<float>((2 * uniform(words[i % 4]) - 1) / root);
+    a[i] = static_cast<float>((2 * double{uniform(words[i % 4])} - 1) / root);
   }
 }
 

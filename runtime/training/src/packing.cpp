@@ -55,8 +55,9 @@ void pack(std::span<const std::uint32_t> window, std::span<const std::uint32_t> 
 MicroBatches micro_batches(std::span<const std::uint32_t> lengths, const PackingOptions& options, std::uint64_t seed, std::uint32_t epoch) {
   const std::uint64_t budget = std::uint64_t{options.micro_batch_size} * options.sequence_len;
   if (budget == 0 || budget > UINT32_MAX || lengths.size() >= UINT32_MAX)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("a micro-batch of ", options.micro_batch_size, " x ", options.sequence_len, " tokens of ",
-                                               lengths.size(), " examples cannot be made; both sizes are 1 or more, and rows have 32 bits"));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat("a micro-batch of ", options.micro_batch_size, " x ", options.sequence_len, " tokens of ", lengths.size(),
+                       " examples cannot be made; both sizes are 1 or more, and rows have 32 bits"));
   const auto count = static_cast<std::uint32_t>(lengths.size());
   for (std::uint32_t example = 0; example < count; ++example)
     if (lengths[example] > options.sequence_len)

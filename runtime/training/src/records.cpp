@@ -83,13 +83,18 @@ Json message_of(const char* role, std::string content) {
 
 /// The roles that files of sharegpt name otherwise.
 std::string role_of_sharegpt(const std::string& from) {
-  constexpr std::pair<std::string_view, const char*> roles[] = {
-      {"human", "user"},  {"user", "user"},        {"gpt", "assistant"},     {"assistant", "assistant"}, {"chatgpt", "assistant"},
-      {"bot", "assistant"}, {"model", "assistant"}, {"system", "system"}, {"tool", "tool"},           {"function", "tool"},
-      {"observation", "tool"}};
+  constexpr std::pair<std::string_view, const char*> roles[] = {{"human", "user"},          {"user", "user"},         {"gpt", "assistant"},
+                                                                {"assistant", "assistant"}, {"chatgpt", "assistant"}, {"bot", "assistant"},
+                                                                {"model", "assistant"},     {"system", "system"},     {"tool", "tool"},
+                                                                {"function", "tool"},       {"observation", "tool"}};
   for (const auto& [name, role] : roles)
     if (name == from) return role;
+<<<<<<< ours
   refuse_record("'from' is ", in_quotes(from), "; known are human, user, gpt, assistant, chatgpt, bot, model, system, tool, function and observation");
+=======
+  refuse("'from' is ", in_quotes(from),
+         "; known are human, user, gpt, assistant, chatgpt, bot, model, system, tool, function and observation");
+>>>>>>> theirs
 }
 
 /// Reads the messages of one example. What is for training alone does not reach the template, so that `quern run` gives the same ids.
@@ -115,7 +120,12 @@ class MessageReader {
     const Json* parts = nullptr;
     for (const Json::Member& member : *message.members()) {
       if (member.name == role_) {
+<<<<<<< ours
         if (member.value.text() == nullptr) refuse_record(where, ": ", in_quotes(role_), " is ", kind_of(member.value), ", and has to be a string");
+=======
+        if (member.value.text() == nullptr)
+          refuse(where, ": ", in_quotes(role_), " is ", kind_of(member.value), ", and has to be a string");
+>>>>>>> theirs
         role = is_sharegpt_ ? role_of_sharegpt(*member.value.text()) : *member.value.text();
         members.push_back({"role", Json(role)});
       } else if (member.name == content_) {
@@ -267,8 +277,13 @@ Record read_prompt_completion(const Json& example, const DatasetOptions& options
   if (prompt.text() != nullptr && completion.text() != nullptr)
     return TextRecord{{{*prompt.text(), false}, {*completion.text(), true}}, true};
   if (prompt.list() == nullptr || completion.list() == nullptr)
+<<<<<<< ours
     refuse_record(in_quotes(options.fields.prompt), " is ", kind_of(prompt), " and ", in_quotes(options.fields.completion), " is ", kind_of(completion),
            "; both have to be strings, or both lists of messages");
+=======
+    refuse(in_quotes(options.fields.prompt), " is ", kind_of(prompt), " and ", in_quotes(options.fields.completion), " is ",
+           kind_of(completion), "; both have to be strings, or both lists of messages");
+>>>>>>> theirs
   MessageReader reader(ExampleType::chat_template, options);
   reader.all_count = false;
   for (const Json& message : *prompt.list()) reader.add(message);
@@ -361,7 +376,8 @@ ExampleType detect_type(const Json& example, const FieldNames& fields) {
   }
   if (has("segments")) return ExampleType::input_output;
   if (has("chosen") && has("rejected"))
-    throw Error(QUERN_UNSUPPORTED, concat("the example has the form of a preference, which is not offered; known types are ", known_example_types()));
+    throw Error(QUERN_UNSUPPORTED,
+                concat("the example has the form of a preference, which is not offered; known types are ", known_example_types()));
   if (has(fields.prompt) && has(fields.completion)) return ExampleType::prompt_completion;
   if (has(fields.instruction) && has(fields.output)) return ExampleType::alpaca;
   if (has(fields.text)) return ExampleType::completion;

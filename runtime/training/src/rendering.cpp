@@ -16,8 +16,9 @@ bool is_space(char c) noexcept { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 ChatTemplate parse_template(const TextModel& model) {
   if (!model.chat_template || std::ranges::all_of(*model.chat_template, is_space))
-    throw Error(QUERN_UNSUPPORTED, concat(model.name, ": the file has no chat template, which examples in the form of a chat need; give one by "
-                                                      "chat_template_jinja, or use examples of type completion or input_output"));
+    throw Error(QUERN_UNSUPPORTED, concat(model.name,
+                                          ": the file has no chat template, which examples in the form of a chat need; give one by "
+                                          "chat_template_jinja, or use examples of type completion or input_output"));
   return ChatTemplate::parse(*model.chat_template, model.name);
 }
 
@@ -48,8 +49,8 @@ bool has_thought(const Json& message) {
 /// Turns the places of messages into spans.
 class Spans {
  public:
-  Spans(const Tokenizer& tokenizer, const ChatRecord& record, const DatasetOptions& options, const RenderedChat& text, std::string_view header,
-        const RenderChat& render)
+  Spans(const Tokenizer& tokenizer, const ChatRecord& record, const DatasetOptions& options, const RenderedChat& text,
+        std::string_view header, const RenderChat& render)
       : tokenizer_(tokenizer), record_(record), options_(options), text_(text), header_(header), render_(render) {}
 
   void add(const AnswerPlace& place, bool is_last);
@@ -117,21 +118,27 @@ std::size_t Spans::end_of_turn(std::size_t at) const {
 std::size_t Spans::end_of_calls(const AnswerPlace& place) const {
   for (std::size_t at = place.end; at < text_.text.size(); ++at)
     if (end_of_token(at) > at) return at;
-  throw Error(QUERN_BAD_MODEL, concat("message ", place.message + 1, ": where its tool calls end cannot be told, since no token that ends a turn follows"));
+  throw Error(QUERN_BAD_MODEL,
+              concat("message ", place.message + 1, ": it is not known where its tool calls end, since no token that ends a turn follows"));
 }
 
 void Spans::add_parts(const AnswerPlace& place, std::size_t begin, std::size_t end) {
   const MessageLabel& label = record_.labels[place.message];
   if (!place.is_verbatim)
-    throw Error(QUERN_BAD_MODEL, concat("message ", place.message + 1, ": has parts that count and parts that do not, and the template changes the text"));
+    throw Error(QUERN_BAD_MODEL,
+                concat("message ", place.message + 1, ": has parts that count and parts that do not, and the template changes the text"));
   // The place of the content's first byte, which the template may have left out.
   const std::string content = content_of(message(place.message));
-  const auto leading = [](std::string_view text) { return static_cast<std::size_t>(std::ranges::find_if_not(text, is_space) - text.begin()); };
+  const auto leading = [](std::string_view text) {
+    return static_cast<std::size_t>(std::ranges::find_if_not(text, is_space) - text.begin());
+  };
   const std::size_t first = place.begin + leading(std::string_view(text_.text).substr(place.begin, place.end - place.begin));
   const std::size_t missing = leading(content);  // bytes of the content in front of `first`
   std::size_t offset = 0;
   for (const MessageLabel::Part& part : label.parts) {
-    const auto place_of = [&](std::size_t byte) { return std::clamp(first + byte < missing ? 0 : first + byte - missing, place.begin, place.end); };
+    const auto place_of = [&](std::size_t byte) {
+      return std::clamp(first + byte < missing ? 0 : first + byte - missing, place.begin, place.end);
+    };
     const std::size_t from = offset == 0 ? begin : place_of(offset);
     offset += part.bytes;
     const std::size_t to = offset == content.size() ? end : place_of(offset);

@@ -50,8 +50,8 @@ class ExampleReader {
   /// `data` has to outlive the reader.
   explicit ExampleReader(const DataText& data) noexcept : data_(data) {}
 
-  /// Nothing at the end. Throws Error(QUERN_BAD_MODEL) as "NAME:LINE: ..." for an example of more than longest_example bytes, after which
-  /// the next one can be read, and for a list that is none: then nothing follows (is_broken()).
+  /// Nothing at the end. Throws Error(QUERN_BAD_MODEL) as "NAME:LINE: ..." for an example of more than longest_example bytes. The next one
+  /// can then be read. The same for a malformed list, after which nothing follows (is_broken()).
   std::optional<RawExample> next();
   /// The list is malformed, so that nobody knows where its next example begins.
   bool is_broken() const noexcept { return is_broken_; }

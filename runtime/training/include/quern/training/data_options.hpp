@@ -31,9 +31,9 @@ enum class TrainOnEos : std::uint8_t {
 
 /// Names of members, where they are not the usual ones.
 struct FieldNames {
-  std::string messages;             // chat_template: "messages", sharegpt: "conversations"
-  std::string role, content;        // of a message: "role" and "content", sharegpt: "from" and "value"
-  std::string training = "train";   // of a message or a part of its content: whether it counts
+  std::string messages;            // chat_template: "messages", sharegpt: "conversations"
+  std::string role, content;       // of a message: "role" and "content", sharegpt: "from" and "value"
+  std::string training = "train";  // of a message or a part of its content: whether it counts
   std::string instruction = "instruction", input = "input", output = "output", system = "system";
   std::string prompt = "prompt", completion = "completion";
   std::string text = "text";  // of completion
@@ -59,7 +59,7 @@ enum class ExcessLength : std::uint8_t { drop, truncate, raise };
 
 struct DataOptions {
   std::vector<DatasetOptions> datasets, test_datasets;
-  double val_set_size = 0;           // below 1 a share of the examples, rounded up; from 1 on their number
+  double val_set_size = 0;            // below 1 a share of the examples, rounded up; from 1 on their number
   std::uint32_t sequence_len = 2048;  // tokens
   ExcessLength excess_length = ExcessLength::drop;
   std::uint64_t seed = 42;

@@ -40,14 +40,14 @@ struct Place {
 
 /// What happened to the examples of a dataset. The counts are of examples, unless they say otherwise.
 struct DataSummary {
-  std::uint64_t read = 0;     // all that the files hold
+  std::uint64_t read = 0;  // all that the files hold
   std::uint64_t kept = 0;
-  std::uint64_t bad = 0;      // not readable or not renderable, with skip_bad_lines
+  std::uint64_t bad = 0;       // not readable or not renderable, with skip_bad_lines
   std::uint64_t too_long = 0;  // dropped
   std::uint64_t truncated = 0;
-  std::uint64_t without_labels = 0;  // dropped
-  std::uint64_t melted = 0;          // kept: a token in front of an answer holds the start of it, and does not count
-  std::uint64_t open_answers = 0;    // answers behind which no token ends the turn
+  std::uint64_t without_labels = 0;        // dropped
+  std::uint64_t melted = 0;                // kept: a token in front of an answer holds the start of it, and does not count
+  std::uint64_t open_answers = 0;          // answers behind which no token ends the turn
   std::uint64_t tokens = 0, labelled = 0;  // of those kept
   std::uint64_t longest = 0;               // tokens of the longest before anything is cut
   Place longest_at;

@@ -17,7 +17,7 @@ using PhiloxWords = std::array<std::uint32_t, 4>;
 /// Four words of 32 bits. Equal on every machine.
 PhiloxWords philox(std::uint64_t seed, std::uint32_t index, std::uint32_t step, std::uint32_t salt, Purpose purpose) noexcept;
 
-/// (word + 0.5) / 2^32, exact: above 0 and below 1. Rounded to f32 it is what the ops draw, where the largest words give 1.
-constexpr double uniform(std::uint32_t word) noexcept { return (word + 0.5) / 4294967296.0; }
+/// (word + 0.5) / 2^32 rounded to f32, as the ops draw it: above 0, and 1 at most.
+constexpr float uniform(std::uint32_t word) noexcept { return static_cast<float>((word + 0.5) / 4294967296.0); }
 
 }  // namespace quern::training
