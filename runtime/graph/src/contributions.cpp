@@ -101,7 +101,7 @@ void Contributions::deliver_to(Wanted& wanted, ValueId value, ValueId gradient) 
   if (!wanted.own.range.holds(range)) {
     if (!range.holds(wanted.own.range) || !is_contiguous(graph_, value))
       throw Error(QUERN_UNSUPPORTED, concat("differentiate: '", graph_.value(value).name, "' ", graph_.describe(value),
-                                            " is read, which holds a part of the wanted value '", graph_.value(asked).name, "' ",
+                                            " is read, which holds a part of the parameter '", graph_.value(asked).name, "' ",
                                             graph_.describe(asked), " and more; ask for the gradient of the memory under both"));
     gradient = extract(graph_, make_contiguous(graph_, gradient, how_), value, asked, how_);
     value = asked;
@@ -113,8 +113,8 @@ void Contributions::deliver_to(Wanted& wanted, ValueId value, ValueId gradient) 
     add_to(wanted.own, gradient);
     return;
   }
-  if (graph_.root(gradient) == graph_.root(into)) return;  // the op has added it
   const ValueId target = same_part(graph_, into, asked, value);
+  if (same_memory(graph_, gradient, target)) return;  // the op has added it
   NodeOptions in_place = how_;
   in_place.outputs = {target};
   ops::add(graph_, target, as_dtype(graph_, gradient, QUERN_F32, how_), 1, in_place);
@@ -197,8 +197,7 @@ std::vector<ValueId> Contributions::results() {
       throw Error(QUERN_INVALID_ARGUMENT,
                   concat("differentiate: '", graph_.value(asked).name, "' ", graph_.describe(asked),
                          " does not influence what is differentiated, so it has no gradient; do not ask for it, or use it"));
-    gradients.push_back(one.asked.into != no_value ? one.asked.into
-                                                   : as_dtype(graph_, one.own.sum, graph_.value(asked).dtype, how_));
+    gradients.push_back(one.asked.into != no_value ? one.asked.into : as_dtype(graph_, one.own.sum, graph_.value(asked).dtype, how_));
   }
   return gradients;
 }

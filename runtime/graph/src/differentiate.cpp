@@ -83,8 +83,13 @@ class Walk {
         refuse_gradient("the seed ", text(seed.value), " has the gradient ", text(seed.gradient), "; both need the same shape");
     }
     for (const GradientWanted& one : wanted_) {
+<<<<<<< ours
       check_value(one.value, "the wanted value");
       if (!is_contiguous(graph_, one.value)) refuse_gradient("the wanted value ", text(one.value), " is a strided view; ask for what it is a view of");
+=======
+      check_value(one.value, "the parameter");
+      if (!is_contiguous(graph_, one.value)) refuse("the parameter ", text(one.value), " is a strided view; ask for what it is a view of");
+>>>>>>> theirs
       if (one.into != no_value) check_into(one);
     }
     if (options_.checkpointing != Checkpointing::none && options_.segments.empty())
@@ -105,7 +110,11 @@ class Walk {
       if (overlap(graph_, seed.gradient, one.into)) refuse_gradient(text(one.into), " is to take a gradient and is the gradient of a seed too");
     for (const GradientWanted& other : wanted_)
       if (overlap(graph_, other.value, one.into) || (&other != &one && other.into != no_value && overlap(graph_, other.into, one.into)))
+<<<<<<< ours
         refuse_gradient(text(one.into), " is to take the gradient of ", text(one.value), " but shares memory with what is wanted, or with another sum");
+=======
+        refuse(text(one.into), " is to take the gradient of ", text(one.value), " but shares memory with a parameter or with another sum");
+>>>>>>> theirs
   }
 
   /// Whether a change of the value changes what reads it: integers only choose. A block format counts, so that it is refused.
@@ -157,7 +166,7 @@ class Walk {
       throw Error(QUERN_UNSUPPORTED, concat("differentiate: ", describe_node(node), " ", words...));
     };
     if (!find_gradient(node.op))
-      unsupported("lies between a wanted value and a seed, and ", op_name(node.op), " has no gradient; leave it out of the loss");
+      unsupported("lies between a parameter and a seed, and ", op_name(node.op), " has no gradient; leave it out of the loss");
     if (node.predicate != no_value) unsupported("has a predicate, so its gradient is not known; compute the loss without one");
     for (const ValueId output : node.outputs) {
       if (output == no_value) continue;
@@ -170,23 +179,24 @@ class Walk {
             unsupported("and ", describe_node(graph_.nodes()[other]), " both write the state ", text(output),
                         "; give each a value of its own");
       for (const GradientWanted& one : wanted_)
-        if (overlap(graph_, one.value, output)) unsupported("writes the wanted value ", text(one.value), "; ask for another value");
+        if (graph_.root(one.value) == graph_.root(output))
+          unsupported("writes the state that holds the parameter ", text(one.value), "; give it a value of its own");
     }
   }
 
   /// A wanted value that several nodes write in parts gets its gradient as these are differentiated: all of them must be.
   void check_all_of_wanted_is_active() const {
-    Stretches active(graph_);
+    std::vector<bool> passed(graph_.values().size());  // by root: backward goes through its writers
     for (std::uint32_t n = 0; n < active_.size(); ++n)
       for (const ValueId output : graph_.nodes()[n].outputs)
-        if (active_[n] && output != no_value) active.add(output);
+        if (active_[n] && output != no_value) passed[graph_.root(output)] = true;
     for (const GradientWanted& one : wanted_)
-      for (std::uint32_t n = 0; active.touch(one.value) && n < active_.size(); ++n)
+      for (std::uint32_t n = 0; passed[graph_.root(one.value)] && n < active_.size(); ++n)
         for (const ValueId output : graph_.nodes()[n].outputs)
           if (!active_[n] && output != no_value && overlap(graph_, output, one.value))
             throw Error(QUERN_UNSUPPORTED,
-                        concat("differentiate: the wanted value ", text(one.value), " is written in parts, and ",
-                               describe_node(graph_.nodes()[n]), " does not lie behind another wanted value; ask for each part"));
+                        concat("differentiate: the parameter ", text(one.value), " lies in memory that is written in parts, and ",
+                               describe_node(graph_.nodes()[n]), " depends on no other parameter; ask for a value of its own"));
   }
 
   NodeOptions how_of(std::uint32_t n) const {
@@ -220,7 +230,7 @@ class Walk {
       if (call.wants(i) && !call.given(i)) {
         const std::vector<OpSlot>& slots = find_op(node.op)->inputs;
         call.fail("has no gradient for its input ", slots[std::min(i, slots.size() - 1)].name, ", ", text(node.inputs[i]),
-                  ", which a wanted value influences");
+                  ", which depends on a parameter");
       }
   }
 

@@ -13,9 +13,9 @@ struct GradientRow {
 
 /// A function of a row without a gradient is declared and never named, so it needs no definition.
 #define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient) \
-  constexpr Gradient name##_gradient() {                                       \
-    if constexpr (std::string_view(gradient) != "-") return gradients::name;   \
-    else return nullptr;                                                       \
+  constexpr Gradient name##_gradient() { \
+    if constexpr (std::string_view(gradient) != "-") return gradients::name; \
+    else return nullptr; \
   }
 #include "quern/ops.def"
 #undef QUERN_OP

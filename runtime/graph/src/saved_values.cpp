@@ -88,10 +88,9 @@ ValueId SavedValues::read(std::uint32_t node, ValueId value, std::uint32_t from)
 void SavedValues::check_unchanged(std::uint32_t reader, ValueId value, std::uint32_t from) {
   const std::uint32_t write = writes_.next(value, from);
   if (write == graph_.nodes().size()) return;
-  throw Error(QUERN_INVALID_ARGUMENT,
-              concat("differentiate: the gradient of ", describe_node(graph_.nodes()[reader]), " reads '", graph_.value(value).name, "' ",
-                     graph_.describe(value), ", which ", describe_node(graph_.nodes()[write]),
-                     " overwrites before that; write to another value"));
+  throw Error(QUERN_INVALID_ARGUMENT, concat("differentiate: the gradient of ", describe_node(graph_.nodes()[reader]), " reads '",
+                                             graph_.value(value).name, "' ", graph_.describe(value), ", which ",
+                                             describe_node(graph_.nodes()[write]), " overwrites before that; write to another value"));
 }
 
 void SavedValues::make_again(ValueId root) {

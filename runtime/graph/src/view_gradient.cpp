@@ -89,12 +89,10 @@ ValueId embed(Graph& graph, ValueId gradient, ValueId view, ValueId base, const 
   for (std::size_t d = 0; d < box->sides.size(); ++d) {
     const Box::Side& side = box->sides[d];
     if (side.is_whole()) continue;
-    whole = ops::pad(graph, whole,
-                     {.axis = static_cast<std::int64_t>(d),
-                      .before = side.start,
-                      .after = side.whole.size - side.part.size - side.start,
-                      .value = 0},
-                     how);
+    whole = ops::pad(
+        graph, whole,
+        {.axis = static_cast<std::int64_t>(d), .before = side.start, .after = side.whole.size - side.part.size - side.start, .value = 0},
+        how);
   }
   return reshaped(graph, whole, graph.value(base).shape);
 }

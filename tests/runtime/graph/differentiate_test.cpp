@@ -35,8 +35,8 @@ graph::NodeOptions named(const char* name) {
 
 TEST(Differentiate, AFrozenWeightAndWhatLiesBelowTheFirstWantedValueCostNothing) {
   B b;
-  const ValueId below = ops::matmul(b.g, ops::rms_norm(b.g, b.frozen(QUERN_F32, {b.tokens, 4}), no_value, {.epsilon = 1}),
-                                    b.constant(QUERN_F32, {4, 4}));
+  const ValueId below =
+      ops::matmul(b.g, ops::rms_norm(b.g, b.frozen(QUERN_F32, {b.tokens, 4}), no_value, {.epsilon = 1}), b.constant(QUERN_F32, {4, 4}));
   const ValueId trained = ops::matmul(b.g, below, b.f32({4, 4}));
   b.loss(ops::matmul(b.g, ops::silu(b.g, trained), b.constant(QUERN_F32, {2, 4})));
   const std::size_t forward = b.g.nodes().size();
@@ -73,8 +73,9 @@ TEST(Differentiate, AnInputWithoutAGradientIsNamed) {
 TEST(Differentiate, PagedAttentionIsRefusedWithWhatToUse) {
   B b;
   const ValueId cache = b.state(QUERN_F32, {2, 1, 2, 4}), page = b.i32({1, 1}, {0}), zero = b.i32({1}, {0});
-  b.loss(ops::attention(b.g, {.q = b.f32({1, 1, 4}), .k_cache = cache, .v_cache = cache, .block_table = page, .row_slot = zero, .position = zero},
-                        {.scale = 1}));
+  b.loss(ops::attention(
+      b.g, {.q = b.f32({1, 1, 4}), .k_cache = cache, .v_cache = cache, .block_table = page, .row_slot = zero, .position = zero},
+      {.scale = 1}));
   refused(b, QUERN_UNSUPPORTED, {"attention", "attention_dense"});
 }
 
@@ -141,8 +142,11 @@ TEST(Differentiate, AStateOnTheWayMayHaveOneWriter) {
       ops::silu(b.g, x, options);
     }
     b.loss(ops::sqr(b.g, held));
-    if (writers == 1) b.check();
-    else refused(b, QUERN_UNSUPPORTED, {"silu 'first'", "silu 'second'"});
+    if (writers == 1) {
+      b.check();
+    } else {
+      refused(b, QUERN_UNSUPPORTED, {"silu 'first'", "silu 'second'"});
+    }
   }
 }
 
@@ -161,7 +165,8 @@ TEST(Differentiate, AWeightOfABlockFormatIsCastOnceAUse) {
     b.check();
     EXPECT_EQ(count(b, QUERN_OP_CAST), 2);
     for (const Node& node : b.g.nodes()) {
-      if (node.op == QUERN_OP_CAST) EXPECT_EQ(b.g.value(node.outputs[0]).dtype, dtype);
+      if (node.op != QUERN_OP_CAST) continue;
+      EXPECT_EQ(b.g.value(node.outputs[0]).dtype, dtype);
     }
   }
 }
@@ -191,7 +196,8 @@ TEST(Differentiate, TwoUsesOfSixteenBitsAddAsTheyAreThreeInF32) {
     EXPECT_EQ(count(b, QUERN_OP_ADD), uses - 1);
     EXPECT_EQ(count(b, QUERN_OP_CAST), uses == 2 ? 0 : 1);
     for (const Node& node : b.g.nodes()) {
-      if (node.op == QUERN_OP_ADD) EXPECT_EQ(b.g.value(node.outputs[0]).dtype, uses == 2 ? QUERN_BF16 : QUERN_F32);
+      if (node.op != QUERN_OP_ADD) continue;
+      EXPECT_EQ(b.g.value(node.outputs[0]).dtype, uses == 2 ? QUERN_BF16 : QUERN_F32);
     }
   }
 }
@@ -265,6 +271,32 @@ TEST(ViewGradients, OfAValueThatIsWrittenInParts) {
   ops::sqr(b.g, b.f32({3, 3}), options);
   b.loss(ops::sqr(b.g, whole));
   b.check();
+}
+
+TEST(ViewGradients, APartOfMemoryThatBackwardOnlyPassesNextToIsRefused) {
+  B b;
+  const ValueId whole = b.g.add_value({.name = "whole", .kind = QUERN_VALUE_INTERNAL, .dtype = QUERN_F32, .shape = {6}});
+  const ValueId part = b.g.view(whole, {3}, {4}, 12);
+  graph::NodeOptions options = named("trained");
+  options.outputs = {b.g.view(whole, {3}, {4}, 0)};
+  ops::silu(b.g, b.f32({3}), options);
+  options = named("frozen");
+  options.outputs = {part};
+  ops::silu(b.g, b.frozen(QUERN_F32, {3}), options);
+  b.want(part);
+  b.loss(ops::sqr(b.g, whole));
+  refused(b, QUERN_UNSUPPORTED, {"written in parts", "silu 'frozen'"});
+}
+
+TEST(Differentiate, AStateOnTheWayMayNotHoldAParameter) {
+  B b;
+  const ValueId held = b.state(QUERN_F32, {6});
+  b.want(b.g.view(held, {3}, {4}, 12));
+  graph::NodeOptions options = named("writer");
+  options.outputs = {b.g.view(held, {3}, {4}, 0)};
+  ops::silu(b.g, b.f32({3}), options);
+  b.loss(ops::sqr(b.g, held));
+  refused(b, QUERN_UNSUPPORTED, {"silu 'writer'", "holds the parameter"});
 }
 
 TEST(ViewGradients, AViewThatRepeatsElementsIsRefused) {

@@ -7,9 +7,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -48,7 +50,7 @@ class GradientBench {
 
   graph::Graph g{"gradients"};
   quern_dtype activations;
-  Dim tokens = 0;                         // ranged; 5 in each run
+  Dim tokens = 0;  // ranged; 5 in each run
   static constexpr std::int64_t run_tokens = 5;
   graph::DifferentiateOptions options = {};
 
@@ -92,16 +94,17 @@ class GradientBench {
     data_[r] = numbers_.list(count(g.value(y).shape));
     seeds_.push_back({y, r});
   }
-  /// A scalar loss as it is.
-  void scalar_loss(ValueId y) {
-    const ValueId one = g.input("one", g.value(y).dtype, g.value(y).shape);
-    data_[one] = {1};
-    seeds_.push_back({y, one});
-  }
 
   const std::vector<graph::GradientSeed>& seeds() const { return seeds_; }
   const std::vector<graph::GradientWanted>& wanted_values() const { return wanted_; }
-  void differentiate() { gradients_ = graph::differentiate(g, seeds_, wanted_, options); }
+  /// The results of differentiate().
+  const std::vector<ValueId>& gradient_values() const { return gradients_; }
+  /// What constants, states and inputs hold, at the extents of a run.
+  const std::map<ValueId, std::vector<double>>& data() const { return data_; }
+  void differentiate() {
+    forward_ = g;
+    gradients_ = graph::differentiate(g, seeds_, wanted_, options);
+  }
 
   /// The gradients of all wanted values.
   std::vector<std::vector<double>> gradients() {
@@ -111,7 +114,7 @@ class GradientBench {
       std::vector<double>& sum = data[one.into];
       if (sum.empty()) sum = Numbers64().list(count(g.value(one.into).shape));
     }
-    ReferenceInterpreter run = started(data);
+    ReferenceInterpreter run = started(g, data);
     std::vector<std::vector<double>> found;
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       found.push_back(run.get(gradients_[i]));
@@ -124,28 +127,27 @@ class GradientBench {
 
   /// Any values after one run; states that were never set begin at 0.
   std::vector<std::vector<double>> values(const std::vector<ValueId>& wanted) {
-    ReferenceInterpreter run = started(data_);
+    ReferenceInterpreter run = started(g, data_);
     std::vector<std::vector<double>> found;
     for (const ValueId value : wanted) found.push_back(run.get(value));
     return found;
   }
 
-  /// Compares the gradients with central differences, along random directions of each wanted value.
+  /// Compares the gradients with central differences along random directions, of each wanted value by itself.
   void check() {
-    ASSERT_NO_THROW(differentiate());
-    for (std::size_t i = 0; i < wanted_.size(); ++i)
-      EXPECT_EQ(g.value(gradients_[i]).shape, g.value(wanted_[i].value).shape) << "of wanted value " << i;
-    const std::vector<std::vector<double>> found = gradients();
-    constexpr double step = 1e-5;
+    ASSERT_NO_FATAL_FAILURE(prepare());
     for (std::size_t i = 0; i < wanted_.size(); ++i)
       for (int direction = 0; direction < 3; ++direction) {
-        const std::vector<double> along = numbers_.list(found[i].size());
-        double expected = 0, size = 0;
-        for (std::size_t k = 0; k < along.size(); ++k) expected += found[i][k] * along[k], size += std::fabs(found[i][k] * along[k]);
-        const double numeric = (loss_at(i, along, step) - loss_at(i, along, -step)) / (2 * step);
-        // The third derivative times step^2 / 6, and the rounding of f64 over the step.
-        EXPECT_NEAR(expected, numeric, 1e-6 * (1 + size)) << "of wanted value " << i << ", direction " << direction;
+        SCOPED_TRACE("wanted value " + std::to_string(i));
+        compare({i});
       }
+  }
+  /// The same along directions of all wanted values at once, for models with many of them.
+  void check_together(int directions) {
+    ASSERT_NO_FATAL_FAILURE(prepare());
+    std::vector<std::size_t> all(wanted_.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    for (int direction = 0; direction < directions; ++direction) compare(all);
   }
 
  private:
@@ -154,19 +156,41 @@ class GradientBench {
     for (const Dim& dim : shape) count *= dim.symbol ? run_tokens : dim.size;
     return static_cast<std::size_t>(count);
   }
-  ReferenceInterpreter started(const std::map<ValueId, std::vector<double>>& data) {
-    ReferenceInterpreter run(g);
+  ReferenceInterpreter started(const graph::Graph& graph, const std::map<ValueId, std::vector<double>>& data) {
+    ReferenceInterpreter run(graph);
     run.extent(tokens.symbol, run_tokens);
-    for (const auto& [value, numbers] : data) run.set(value, numbers);
+    for (const auto& [value, numbers] : data)
+      if (value < graph.values().size()) run.set(value, numbers);
     run.run();
     EXPECT_FALSE(run.index_fault());
     return run;
   }
-  double loss_at(std::size_t i, const std::vector<double>& along, double step) {
-    std::map<ValueId, std::vector<double>> data = data_;
-    std::vector<double>& moved = data.at(wanted_[i].value);
-    for (std::size_t k = 0; k < moved.size(); ++k) moved[k] += step * along[k];
-    ReferenceInterpreter run = started(data);
+  void prepare() {
+    ASSERT_NO_THROW(differentiate());
+    for (std::size_t i = 0; i < wanted_.size(); ++i)
+      EXPECT_EQ(g.value(gradients_[i]).shape, g.value(wanted_[i].value).shape) << "of wanted value " << i;
+    found_ = gradients();
+    for (const std::vector<double>& one : found_)
+      EXPECT_TRUE(std::ranges::any_of(one, [](double x) { return x != 0; })) << "a gradient of zeros proves nothing";
+  }
+  void compare(const std::vector<std::size_t>& moved) {
+    constexpr double step = 1e-5;
+    std::map<ValueId, std::vector<double>> ahead = data_, behind = data_;
+    double expected = 0, size = 0;
+    for (const std::size_t i : moved) {
+      const std::vector<double> along = numbers_.list(found_[i].size());
+      for (std::size_t k = 0; k < along.size(); ++k) {
+        expected += found_[i][k] * along[k], size += std::fabs(found_[i][k] * along[k]);
+        ahead.at(wanted_[i].value)[k] += step * along[k];
+        behind.at(wanted_[i].value)[k] -= step * along[k];
+      }
+    }
+    // The third derivative times step^2 / 6, and the rounding of f64 over the step.
+    EXPECT_NEAR(expected, (loss_of(ahead) - loss_of(behind)) / (2 * step), 1e-6 * (1 + size));
+  }
+  /// Runs the forward graph alone.
+  double loss_of(const std::map<ValueId, std::vector<double>>& data) {
+    ReferenceInterpreter run = started(forward_, data);
     double loss = 0;
     for (const graph::GradientSeed& seed : seeds_) {
       const std::vector<double> y = run.get(seed.value), r = run.get(seed.gradient);
@@ -181,6 +205,8 @@ class GradientBench {
   std::vector<graph::GradientSeed> seeds_;
   std::vector<graph::GradientWanted> wanted_;
   std::vector<ValueId> gradients_;
+  graph::Graph forward_{"forward"};
+  std::vector<std::vector<double>> found_;
 };
 
 }  // namespace quern::test

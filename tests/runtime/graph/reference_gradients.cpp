@@ -86,7 +86,8 @@ void l2_norm_backward(ReferenceCall& call) {
     for (std::int64_t i = 0; i < x.last(); ++i) squares += x.cell(row, i) * x.cell(row, i), along += x.cell(row, i) * dy.cell(row, i);
     const double length = std::sqrt(squares), epsilon = call.number(QUERN_KEY_EPSILON);
     for (std::int64_t i = 0; i < x.last(); ++i)
-      dx.cell(row, i) = length > epsilon ? dy.cell(row, i) / length - x.cell(row, i) * along / (length * squares) : dy.cell(row, i) / epsilon;
+      dx.cell(row, i) = length > epsilon ? dy.cell(row, i) / length - x.cell(row, i) * along / (length * squares)
+                                         : dy.cell(row, i) / epsilon;
   }
 }
 
@@ -95,8 +96,7 @@ void softmax_backward(ReferenceCall& call) {
   for (std::int64_t row = 0; row < y.rows(); ++row) {
     double along = 0;
     for (std::int64_t i = 0; i < y.last(); ++i) along += y.cell(row, i) * dy.cell(row, i);
-    for (std::int64_t i = 0; i < y.last(); ++i)
-      dx.cell(row, i) = call.number(QUERN_KEY_SCALE) * y.cell(row, i) * (dy.cell(row, i) - along);
+    for (std::int64_t i = 0; i < y.last(); ++i) dx.cell(row, i) = call.number(QUERN_KEY_SCALE) * y.cell(row, i) * (dy.cell(row, i) - along);
   }
 }
 

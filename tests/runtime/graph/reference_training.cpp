@@ -146,9 +146,9 @@ void cross_entropy(ReferenceCall& call) {
     const auto at = static_cast<std::int64_t>(label.flat(row));
     double mean = 0;
     for (std::int64_t i = 0; i < x.last(); ++i) mean += x.cell(row, i) / static_cast<double>(x.last());
-    call.out[0].flat(row) = at == call.integer(QUERN_KEY_IGNORE) ? 0
-                                                                 : lse - (1 - smoothing) * x.cell(row, at) - smoothing * mean +
-                                                                       call.number(QUERN_KEY_Z_LOSS) * lse * lse;
+    call.out[0].flat(row) = at == call.integer(QUERN_KEY_IGNORE)
+                                ? 0
+                                : lse - (1 - smoothing) * x.cell(row, at) - smoothing * mean + call.number(QUERN_KEY_Z_LOSS) * lse * lse;
   }
 }
 
@@ -295,9 +295,7 @@ ReferenceOp find_training_op(std::uint32_t op) {
     case QUERN_OP_SQRT: return [](Call c) { unary(c, [](double x) { return std::sqrt(x); }); };
     case QUERN_OP_ABS: return [](Call c) { unary(c, [](double x) { return std::fabs(x); }); };
     case QUERN_OP_CLAMP:
-      return [](Call c) {
-        unary(c, [&](double x) { return std::min(std::max(x, c.number(QUERN_KEY_MIN)), c.number(QUERN_KEY_MAX)); });
-      };
+      return [](Call c) { unary(c, [&](double x) { return std::min(std::max(x, c.number(QUERN_KEY_MIN)), c.number(QUERN_KEY_MAX)); }); };
     case QUERN_OP_FILL:
       return [](Call c) {
         for (std::int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].flat(i) = c.number(QUERN_KEY_VALUE);

@@ -187,6 +187,13 @@ std::vector<RuleCase> rows_cases() {
        "f32 [10, 8]",
        {}},
       {QUERN_OP_GET_ROWS_BACKWARD,
+       "RangedTable",
+       [](Bench& b) {
+         ops::get_rows_backward(b.g, b.f32({b.o, 8}), b.i32({b.o}), b.t);
+       },
+       "f32 [tokens<=16, 8]",
+       {}},
+      {QUERN_OP_GET_ROWS_BACKWARD,
        "Accumulates",
        [](Bench& b) {
          ops::get_rows_backward_accumulate(b.g, b.f32({b.t, 8}), b.i32({b.t}), b.state(QUERN_F32, {10, 8}));

@@ -1,4 +1,6 @@
 // Names and sizes of dtypes, and ops.def as it is parsed.
+#include "gradient_call.hpp"
+
 #include "quern/graph/op_info.hpp"
 #include "quern/quern_formats.h"
 
@@ -55,6 +57,11 @@ TEST(OpTable, EveryRowIsParsed) {
   EXPECT_EQ(ids.size(), all_ops().size());
   EXPECT_EQ(find_op(std::uint32_t{4711}), nullptr);
   EXPECT_EQ(find_op("rms"), nullptr);
+}
+
+TEST(OpTable, ARowNamesAGradientIfAndOnlyIfItHasOne) {
+  for (const OpInfo& op : all_ops()) EXPECT_EQ(find_gradient(op.id) != nullptr, op.gradient != "-") << op.name;
+  EXPECT_EQ(find_gradient(4711), nullptr);
 }
 
 TEST(OpTable, MarksAndDefaultsAreRead) {

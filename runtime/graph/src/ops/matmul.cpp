@@ -139,10 +139,9 @@ ValueId of_b(GradientCall& call) {
   const double alpha = call.number(QUERN_KEY_ALPHA);
   const NodeOptions how = call.how(call.sum_dtype(1));
   // [n, k] = dy^T a, or [k, n] = a^T dy.
-  const ValueId db = transpose_b ? ops::matmul(graph, a, dy, no_value, no_value,
-                                               {.transpose_a = !transpose_a, .transpose_b = true, .alpha = alpha}, how)
-                                 : ops::matmul(graph, dy, a, no_value, no_value,
-                                               {.transpose_a = true, .transpose_b = !transpose_a, .alpha = alpha}, how);
+  const ValueId db =
+      transpose_b ? ops::matmul(graph, a, dy, no_value, no_value, {.transpose_a = !transpose_a, .transpose_b = true, .alpha = alpha}, how)
+                  : ops::matmul(graph, dy, a, no_value, no_value, {.transpose_a = true, .transpose_b = !transpose_a, .alpha = alpha}, how);
   return one || whole.size() == 2 ? db : summed_over_groups(call, db, whole);
 }
 

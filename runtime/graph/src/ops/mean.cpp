@@ -34,7 +34,8 @@ void mean(GradientCall& call) {
     else fixed *= static_cast<double>(dim.size);
   }
   ValueId dy = call.as(call.dy(), QUERN_F32);
-  if (!ranged.empty()) dy = ops::div(graph, dy, ops::sum(graph, ops::fill(graph, ranged, QUERN_F32, 1, call.how()), call.how()), call.how());
+  if (!ranged.empty())
+    dy = ops::div(graph, dy, ops::sum(graph, ops::fill(graph, ranged, QUERN_F32, 1, call.how()), call.how()), call.how());
   repeated(call, fixed > 1 ? ops::scale(graph, dy, 1 / fixed, 0, call.how()) : dy);
 }
 

@@ -17,7 +17,7 @@ struct GradientSeed {
   ValueId gradient;  // the shape of value; f32, f16 or bf16
 };
 
-/// A value whose gradient is asked for.
+/// A value whose gradient is asked for; messages call it a parameter.
 struct GradientWanted {
   ValueId value;            // f32, f16 or bf16; a constant, state, input, internal value, or a contiguous view of one
   ValueId into = no_value;  // f32 state of the shape of value, or a contiguous view of one: the gradient is ADDED to it
@@ -37,24 +37,25 @@ struct DifferentiateOptions {
   std::vector<std::uint32_t> segments = {};
 };
 
-/// Appends the backward nodes and returns the gradient of each wanted value: its `into`, or else a new value of the wanted
-/// value's shape and dtype.
+/// Appends the backward nodes and returns the gradient of each wanted value: its `into`, or else a value of the wanted value's
+/// shape and dtype. Where a gradient passes unchanged that may be a view, a seed's gradient or another result: copy it before you
+/// mark it as an output.
 ///
-///   sums       several uses of a value add up by `add`; three and more of a 16-bit value in f32, rounded once
-///   into       by the op's `accumulate` where it has that, else by `add` in place. The caller sets it to 0 before
-///   views      a reshape is undone, a slice is padded, a transposition turned back. A view of a wanted flat state adds to the
-///              same slice of `into`
-///   weights    of a block format are cast to the dtype of the gradient (f32: exact), once a use, and then multiplied
-///   nodes      inherit conversions and determinism of their forward node, and its name with ".gradient" or ".again"
+///   sums       Several uses of a value add up by `add`. Three and more of a 16-bit value add up in f32 and are rounded once.
+///   into       The op's `accumulate` adds to it, or else `add` in place. The caller sets it to 0 before.
+///   views      A reshape is undone, a slice is padded, a transposition is turned back. A view of a wanted flat state adds to
+///              the same slice of `into`.
+///   weights    A block format is cast to the dtype of the gradient (f32: exact), once a use, and then multiplied.
+///   nodes      They inherit conversions and determinism of their forward node, and its name with ".gradient" or ".again".
 ///
 /// Integers (indices, labels, positions) and what only chooses (the bias of moe_router) have no gradient. set_rows and index_add
 /// need indices that differ from each other and skip nothing.
 ///
 /// Throws, and leaves the graph as it was:
-///   Error(QUERN_UNSUPPORTED)       an op on the way, or one of its inputs, without a gradient; a predicate on the way; a view
-///                                  whose gradient cannot be expressed. The error names op and node
-///   Error(QUERN_INVALID_ARGUMENT)  a wanted value that does not influence the seeds; a value that is overwritten before
-///                                  backward reads it; seeds, wanted values or segments that break what is said above
+///   Error(QUERN_UNSUPPORTED)       An op on the way, or one of its inputs, has no gradient; or there is a predicate, or a view
+///                                  whose gradient cannot be expressed. The error names op and node.
+///   Error(QUERN_INVALID_ARGUMENT)  A wanted value does not influence the seeds, or a value is overwritten before backward
+///                                  reads it; or seeds, wanted values or segments break what is said above.
 std::vector<ValueId> differentiate(Graph& graph, const std::vector<GradientSeed>& seeds, const std::vector<GradientWanted>& wanted,
                                    const DifferentiateOptions& options = {});
 
