@@ -11,11 +11,7 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 # What scripts/quickstart needs: the compiler, the libraries that are compiled in, and pip for the model.
 answer_packages=(g++ cmake ninja-build python3 python3-pip unzip libboost-dev libcurl4-openssl-dev libutf8proc-dev nlohmann-json3-dev libcli11-dev
-<<<<<<< ours
-  libyaml-cpp-dev glslc libvulkan-dev)
-=======
-  glslc libvulkan-dev zlib1g-dev)
->>>>>>> theirs
+  libyaml-cpp-dev glslc libvulkan-dev zlib1g-dev)
 build_packages=("${answer_packages[@]}" ccache pkg-config python3-venv libopenblas0-pthread)
 test_packages=(abigail-tools clang-16 clang-format-14 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers mkdocs mypy python3-numpy python3-setuptools python3-wheel tmux zsh)
 validation_packages=(vulkan-validationlayers)  # of scripts/test --full

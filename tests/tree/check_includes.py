@@ -19,11 +19,7 @@ ALLOWED = {
     "runtime/graph": {"plugin-api", "base"},
     "models": {"plugin-api", "runtime/graph", "base"},
     "runtime/training": {"plugin-api", "runtime/graph", "models", "base"},
-<<<<<<< ours
     "runtime": {"plugin-api", "runtime/training", "loader", "runtime/graph", "models", "base"},
-=======
-    "runtime": {"plugin-api", "loader", "runtime/graph", "runtime/training", "models", "base"},
->>>>>>> theirs
     "cli": {"runtime/public", "plugin-api/status", "base"},
     "backends": {"plugin-api", "base"},
     "conformance": {"plugin-api", "loader", "runtime/graph/base", "base"},
@@ -34,11 +30,8 @@ THIRD_PARTY = {
     "nlohmann/": {"cli", "runtime/graph", "conformance"},
     "curl/": {"models"},
     "utf8proc.h": {"cli", "models"},
-<<<<<<< ours
     "yaml-cpp/": {"cli"},
-=======
     "zlib.h": {"runtime/training"},
->>>>>>> theirs
 }
 
 
@@ -115,17 +108,10 @@ def violations():
 def self_test():
     bad = [("backends", "quern/graph/graph.hpp"), ("backends", "quern/loader/loader.hpp"), ("cli", "quern/models/gguf.hpp"),
            ("runtime/graph", "quern/loader/loader.hpp"), ("plugin-api", "quern/graph/error.hpp"), ("models", "boost/dll.hpp"),
-<<<<<<< ours
            ("conformance", "quern/graph/graph.hpp"), ("models", "quern/training/settings.hpp"), ("cli", "quern/training/settings.hpp"),
            ("runtime/training", "quern/loader/loader.hpp"), ("runtime", "yaml-cpp/parser.h"), ("plugin-api", "quern/base/files.hpp"), ("base", "quern/quern_status.h"),
-           ("base", "quern/graph/error.hpp")]
-    good = [("cli", "quern/base/files.hpp"), ("cli", "quern/base/terminal_output.hpp"), ("backends", "quern/base/files.hpp"), ("runtime", "quern/loader/loader.hpp"), ("runtime", "quern/training/settings.hpp"), ("cli", "quern.h"), ("models", "quern/graph/graph.hpp"), ("backends", "quern/quern_plan.h")]
-=======
-           ("conformance", "quern/graph/graph.hpp"), ("plugin-api", "quern/base/files.hpp"), ("base", "quern/quern_status.h"),
-           ("base", "quern/graph/error.hpp"), ("runtime/training", "quern/loader/loader.hpp"), ("models", "quern/training/order.hpp"),
-           ("runtime/training", "quern.h")]
-    good = [("runtime", "quern/training/order.hpp"), ("runtime/training", "quern/models/chat.hpp"), ("cli", "quern/base/files.hpp"), ("cli", "quern/base/terminal_output.hpp"), ("backends", "quern/base/files.hpp"), ("runtime", "quern/loader/loader.hpp"), ("cli", "quern.h"), ("models", "quern/graph/graph.hpp"), ("backends", "quern/quern_plan.h")]
->>>>>>> theirs
+           ("base", "quern/graph/error.hpp"), ("runtime/training", "quern.h")]
+    good = [("runtime", "quern/training/order.hpp"), ("runtime/training", "quern/models/chat.hpp"), ("cli", "quern/base/files.hpp"), ("cli", "quern/base/terminal_output.hpp"), ("backends", "quern/base/files.hpp"), ("runtime", "quern/loader/loader.hpp"), ("runtime", "quern/training/settings.hpp"), ("cli", "quern.h"), ("models", "quern/graph/graph.hpp"), ("backends", "quern/quern_plan.h")]
     for component, include in bad:
         assert check(component, pathlib.Path(component) / "x.cpp", include), (component, include)
     assert check("conformance", pathlib.Path("conformance/src/audit/x.cpp"), "quern.h")

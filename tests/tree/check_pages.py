@@ -14,13 +14,8 @@ from tree_pages import pages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS_WITH_A_PAGE = ("backends", "backends/cpu", "backends/cuda", "backends/vulkan", "base", "cli", "cmake", "conformance", "docs", "docs/lab",
-<<<<<<< ours
                        "loader", "models", "models/architecture", "models/chat_template", "models/gguf", "models/hub", "models/peft", "models/safetensors", "models/tokenizer", "packaging",
-                       "plugin-api", "plugin-api/sample", "python", "runtime", "runtime/examples", "runtime/graph", "scripts", "tests", "tests/models")
-=======
-                       "loader", "models", "models/architecture", "models/chat_template", "models/gguf", "models/hub", "models/tokenizer", "packaging",
                        "plugin-api", "plugin-api/sample", "python", "runtime", "runtime/examples", "runtime/graph", "runtime/training", "scripts", "tests", "tests/models")
->>>>>>> theirs
 WRITERS = ("docs/tools/codes.py", "plugin-api/tools/reference.py", "runtime/tools/reference.py")
 FOLDERS_WITHOUT = {"debian"}  # packaging/README.md has it; Debian gives names in that folder a meaning
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")

@@ -83,13 +83,8 @@ class Walk {
         refuse_gradient("the seed ", text(seed.value), " has the gradient ", text(seed.gradient), "; both need the same shape");
     }
     for (const GradientWanted& one : wanted_) {
-<<<<<<< ours
-      check_value(one.value, "the wanted value");
-      if (!is_contiguous(graph_, one.value)) refuse_gradient("the wanted value ", text(one.value), " is a strided view; ask for what it is a view of");
-=======
       check_value(one.value, "the parameter");
-      if (!is_contiguous(graph_, one.value)) refuse("the parameter ", text(one.value), " is a strided view; ask for what it is a view of");
->>>>>>> theirs
+      if (!is_contiguous(graph_, one.value)) refuse_gradient("the parameter ", text(one.value), " is a strided view; ask for what it is a view of");
       if (one.into != no_value) check_into(one);
     }
     if (options_.checkpointing != Checkpointing::none && options_.segments.empty())
@@ -110,11 +105,7 @@ class Walk {
       if (overlap(graph_, seed.gradient, one.into)) refuse_gradient(text(one.into), " is to take a gradient and is the gradient of a seed too");
     for (const GradientWanted& other : wanted_)
       if (overlap(graph_, other.value, one.into) || (&other != &one && other.into != no_value && overlap(graph_, other.into, one.into)))
-<<<<<<< ours
-        refuse_gradient(text(one.into), " is to take the gradient of ", text(one.value), " but shares memory with what is wanted, or with another sum");
-=======
-        refuse(text(one.into), " is to take the gradient of ", text(one.value), " but shares memory with a parameter or with another sum");
->>>>>>> theirs
+        refuse_gradient(text(one.into), " is to take the gradient of ", text(one.value), " but shares memory with a parameter or with another sum");
   }
 
   /// Whether a change of the value changes what reads it: integers only choose. A block format counts, so that it is refused.

@@ -79,11 +79,6 @@ using D = DatasetSettings;
 
 const DatasetRow all_dataset_rows[] = {
     text_row<&D::path>("path", "required", ".jsonl or .json file, or a folder"),
-<<<<<<< ours
-    {"type", Takes::choice, {}, "chat_template, sharegpt, alpaca, prompt_completion, completion, input_output, tokenized",
-     "by the keys of the first example", "", read_type,
-     [](const D& of) { return of.type == ExampleType::detect ? Json() : name_of(of.type, types); }},
-=======
     {"type",
      Takes::choice,
      {},
@@ -91,8 +86,7 @@ const DatasetRow all_dataset_rows[] = {
      "by the keys of the first example",
      "",
      read_type,
-     [](const D& of) { return of.type == DatasetType::detect ? Json() : name_of(of.type, types); }},
->>>>>>> theirs
+     [](const D& of) { return of.type == ExampleType::detect ? Json() : name_of(of.type, types); }},
     text_row<&D::field_messages>("field_messages", "messages", "the list of messages"),
     {"message_property_mappings",
      Takes::map,

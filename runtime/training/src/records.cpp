@@ -89,12 +89,8 @@ std::string role_of_sharegpt(const std::string& from) {
                                                                 {"function", "tool"},       {"observation", "tool"}};
   for (const auto& [name, role] : roles)
     if (name == from) return role;
-<<<<<<< ours
-  refuse_record("'from' is ", in_quotes(from), "; known are human, user, gpt, assistant, chatgpt, bot, model, system, tool, function and observation");
-=======
-  refuse("'from' is ", in_quotes(from),
+  refuse_record("'from' is ", in_quotes(from),
          "; known are human, user, gpt, assistant, chatgpt, bot, model, system, tool, function and observation");
->>>>>>> theirs
 }
 
 /// Reads the messages of one example. What is for training alone does not reach the template, so that `quern run` gives the same ids.
@@ -120,12 +116,8 @@ class MessageReader {
     const Json* parts = nullptr;
     for (const Json::Member& member : *message.members()) {
       if (member.name == role_) {
-<<<<<<< ours
-        if (member.value.text() == nullptr) refuse_record(where, ": ", in_quotes(role_), " is ", kind_of(member.value), ", and has to be a string");
-=======
         if (member.value.text() == nullptr)
-          refuse(where, ": ", in_quotes(role_), " is ", kind_of(member.value), ", and has to be a string");
->>>>>>> theirs
+          refuse_record(where, ": ", in_quotes(role_), " is ", kind_of(member.value), ", and has to be a string");
         role = is_sharegpt_ ? role_of_sharegpt(*member.value.text()) : *member.value.text();
         members.push_back({"role", Json(role)});
       } else if (member.name == content_) {
@@ -277,13 +269,8 @@ Record read_prompt_completion(const Json& example, const DatasetOptions& options
   if (prompt.text() != nullptr && completion.text() != nullptr)
     return TextRecord{{{*prompt.text(), false}, {*completion.text(), true}}, true};
   if (prompt.list() == nullptr || completion.list() == nullptr)
-<<<<<<< ours
-    refuse_record(in_quotes(options.fields.prompt), " is ", kind_of(prompt), " and ", in_quotes(options.fields.completion), " is ", kind_of(completion),
-           "; both have to be strings, or both lists of messages");
-=======
-    refuse(in_quotes(options.fields.prompt), " is ", kind_of(prompt), " and ", in_quotes(options.fields.completion), " is ",
+    refuse_record(in_quotes(options.fields.prompt), " is ", kind_of(prompt), " and ", in_quotes(options.fields.completion), " is ",
            kind_of(completion), "; both have to be strings, or both lists of messages");
->>>>>>> theirs
   MessageReader reader(ExampleType::chat_template, options);
   reader.all_count = false;
   for (const Json& message : *prompt.list()) reader.add(message);
