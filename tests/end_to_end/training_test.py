@@ -80,7 +80,7 @@ class Curves(Training):
                     closing, log = self.train(lora(model, **changes), name=f"{model}-{run}")
                     self.assert_curve(log, golden["steps"])
                     self.assertLessEqual(abs(closing["validation_loss"] - golden["val_loss_after"]), 1e-5 * golden["val_loss_after"])
-                    folder = TRAINING / f"tiny-{model}-{run}"
+                    folder = DATA / f"peft/tiny-{model}-{run}"
                     if not folder.exists():
                         continue
                     expected, found = tensors(folder / "adapter_model.safetensors"), tensors(self.folder / f"{model}-{run}/adapter_model.safetensors")
