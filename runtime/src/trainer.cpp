@@ -258,7 +258,7 @@ StepEvent Trainer::step(std::uint64_t number) {
       event.labels += examples_.examples[example].labelled();
     }
   }
-  event.rate = training::rate(schedule_, number);
+  event.rate = training::f32_rate(schedule_, number);
   for (const std::vector<std::uint32_t>& batch : micro)
     engine_->accumulate(rows_of(examples_, batch, weight), static_cast<std::int32_t>(state_.micro_batches++));
   const BatchNumbers numbers = engine_->update(static_cast<std::int32_t>(state_.updates + 1), static_cast<float>(event.rate));

@@ -215,6 +215,59 @@ class Words(Training):
         self.assertEqual(len(self.steps(log)), 2)
 
 
+class Adapters(Training):
+    """merge and export, by adapters and logits of peft."""
+
+    def logits(self, model, text):
+        path = self.folder / "prompt.txt"
+        path.write_text(text)
+        out = self.folder / "logits.f32"
+        result = self.quern("eval", model, path, "--logits", out, "--activations", "f32", "--kv", "f32",
+                            env={"QUERN_BACKEND": DEVICE})
+        self.assertEqual(result.code, 0, result.err)
+        return struct.unpack(f"<{out.stat().st_size // 4}f", out.read_bytes())
+
+    def prompt(self, model):
+        text = "<|im_start|>user\nName a fruit.<|im_end|>\n<|im_start|>assistant\n"
+        ids = self.quern_json("tokenize", TRAINING / f"tiny-{model}.gguf", text, "--no-bos", "--no-eos")["ids"]
+        self.assertEqual(ids, TINY[model]["prompt_ids"])
+        return text
+
+    def test_a_merged_model_has_the_logits_of_peft(self):
+        for model in ("llama", "qwen3"):
+            with self.subTest(model):
+                text = self.prompt(model)
+                golden_file = TRAINING / f"tiny-{model}-lora-logits.f32"
+                golden = struct.unpack(f"<{golden_file.stat().st_size // 4}f", golden_file.read_bytes())
+                base, adapter = TRAINING / f"tiny-{model}.gguf", DATA / f"peft/tiny-{model}-lora"
+                for kind, bound in (("f32", 1e-4), ("f16", 2e-2), ("q8_0", 0.2)):
+                    out = self.folder / f"{model}-{kind}.gguf"
+                    result = self.quern("merge", base, adapter, "-o", out, "--type", kind, env={"QUERN_BACKEND": DEVICE})
+                    self.assertEqual(result.code, 0, result.err)
+                    difference = max(abs(a - b) for a, b in zip(self.logits(out, text), golden))
+                    self.assertLess(difference, bound, kind)
+                nothing = self.folder / "nothing.gguf"  # the adapter taken away again
+                self.assertEqual(self.quern("merge", self.folder / f"{model}-f32.gguf", f"{adapter}:-1", "-o", nothing, "--type", "f32",
+                                            env={"QUERN_BACKEND": DEVICE}).code, 0)
+                self.assertLess(max(abs(a - b) for a, b in zip(self.logits(nothing, text), self.logits(base, text))), 1e-4)
+
+    def test_an_adapter_goes_to_gguf_and_back(self):
+        for model in ("llama", "qwen3"):
+            base, adapter = TRAINING / f"tiny-{model}.gguf", DATA / f"peft/tiny-{model}-lora"
+            gguf, back = self.folder / f"{model}.gguf", self.folder / f"{model}-back"
+            for source, out, kind in ((adapter, gguf, "gguf"), (gguf, back, "peft")):
+                result = self.quern("export", base, source, "-o", out, "--format", kind)
+                self.assertEqual(result.code, 0, result.err)
+            self.assertEqual(tensors(back / "adapter_model.safetensors"), tensors(adapter / "adapter_model.safetensors"))
+
+    def test_an_adapter_of_another_model_is_4(self):
+        out = self.folder / "out.gguf"
+        for verb in (("merge",), ("export", "--format", "gguf")):
+            result = self.quern(*verb, TRAINING / "tiny-qwen3.gguf", DATA / "peft/tiny-llama-lora", "-o", out, env={"QUERN_BACKEND": DEVICE})
+            self.assertEqual(result.code, 4, result.err)
+            self.assertFalse(out.exists())
+
+
 class RealModel(Training):
     """The goldens of SmolLM2, whose file is fetched: five steps of sixty."""
 

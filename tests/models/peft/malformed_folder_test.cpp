@@ -13,13 +13,13 @@ namespace {
 
 const std::string q0 = "base_model.model.model.layers.0.self_attn.q_proj.";
 
-std::string refused(const std::vector<std::byte>& tensors) {
+std::string refused_folder(const std::vector<std::byte>& tensors) {
   return refusal(QUERN_BAD_MODEL, [&] { peft::read_memory(small_config(), tensors, "a"); });
 }
 
 /// The small adapter with one name of a tensor changed; an empty name takes the tensor out.
 std::string refused_name(const std::string& from, const std::string& to) {
-  return refused(small_tensors([&](const std::string& name) { return name == from ? to : name; }));
+  return refused_folder(small_tensors([&](const std::string& name) { return name == from ? to : name; }));
 }
 
 /// A file with A and B of q of layer 0 alone.
@@ -45,7 +45,7 @@ void expect_words(const std::string& text, const std::vector<std::string>& words
 }
 
 TEST(PeftMalformed, ARenamedPrefixIsNamed) {
-  const std::string text = refused(small_tensors([](const std::string& name) { return "transformer." + name; }));
+  const std::string text = refused_folder(small_tensors([](const std::string& name) { return "transformer." + name; }));
   expect_words(text, {"without a matrix: transformer.base_model.model.model.layers.0.mlp.down_proj.lora_A.weight", "and 4 more",
                       "not a whole pair: none"});
 }
@@ -80,23 +80,23 @@ TEST(PeftMalformed, TwoTensorsOfOneMatrixAreNamed) {
 
 TEST(PeftMalformed, SizesHaveToAgree) {
   EXPECT_EQ(peft::read_memory(small_config(), pair_of({2, 64}, {64, 2}), "a").matrices.size(), 1u);
-  expect_words(refused(pair_of({2, 64}, {64, 3})), {q0 + "lora_B.weight", "a rank of 3, but its other half has 2"});
-  expect_words(refused(pair_of({3, 64}, {64, 3})), {"layers.0.self_attn.q_proj has a rank of 3, but the configuration has 2"});
-  expect_words(refused(pair_of({2, 64, 1}, {64, 2})), {"has 3 dimensions"});
-  expect_words(refused(pair_of({128}, {64, 2})), {"has 1 dimensions"});
-  expect_words(refused(pair_of({2, 0}, {64, 2})), {"is 2 times 0, which is no matrix"});
-  expect_words(refused(pair_of({2, 64}, {0, 2})), {"is 0 times 2, which is no matrix"});
+  expect_words(refused_folder(pair_of({2, 64}, {64, 3})), {q0 + "lora_B.weight", "a rank of 3, but its other half has 2"});
+  expect_words(refused_folder(pair_of({3, 64}, {64, 3})), {"layers.0.self_attn.q_proj has a rank of 3, but the configuration has 2"});
+  expect_words(refused_folder(pair_of({2, 64, 1}, {64, 2})), {"has 3 dimensions"});
+  expect_words(refused_folder(pair_of({128}, {64, 2})), {"has 1 dimensions"});
+  expect_words(refused_folder(pair_of({2, 0}, {64, 2})), {"is 2 times 0, which is no matrix"});
+  expect_words(refused_folder(pair_of({2, 64}, {0, 2})), {"is 0 times 2, which is no matrix"});
 }
 
 TEST(PeftMalformed, NumbersThatAreNotFiniteAreRefused) {
-  expect_words(refused(pair_of({2, 64}, {64, 2}, std::numeric_limits<float>::quiet_NaN())), {"A of layers.0.self_attn.q_proj holds nan"});
-  expect_words(refused(pair_of({2, 64}, {64, 2}, -std::numeric_limits<float>::infinity())), {"holds -inf"});
+  expect_words(refused_folder(pair_of({2, 64}, {64, 2}, std::numeric_limits<float>::quiet_NaN())), {"A of layers.0.self_attn.q_proj holds nan"});
+  expect_words(refused_folder(pair_of({2, 64}, {64, 2}, -std::numeric_limits<float>::infinity())), {"holds -inf"});
 }
 
 TEST(PeftMalformed, AFileWithoutTensorsIsRefused) {
   const ScratchFolder folder;
   safetensors::write(folder.path("m"), {});
-  expect_words(refused(read_bytes(folder.path("m"))), {"has no tensor of an adapter"});
+  expect_words(refused_folder(read_bytes(folder.path("m"))), {"has no tensor of an adapter"});
 }
 
 TEST(PeftMalformed, AMatrixThatPeftWouldNotLoadIsNamed) {

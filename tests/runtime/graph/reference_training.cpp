@@ -9,7 +9,7 @@
 namespace quern::test {
 namespace {
 
-constexpr double hidden = -std::numeric_limits<double>::infinity();
+constexpr double unseen = -std::numeric_limits<double>::infinity();
 
 /// Philox 4x32 with 10 rounds: (word i % 4 + 0.5) / 2^32.
 double uniform(std::int64_t i, std::uint32_t step, std::uint32_t salt, std::array<std::uint32_t, 2> key) {
@@ -64,7 +64,7 @@ void sum_to(ReferenceCall& call) {
   each_repeat(x, y, [&](std::int64_t i, std::int64_t at) { y.flat(at) += x.flat(i); });
 }
 
-void repeat(ReferenceCall& call) {
+void repeat_rows(ReferenceCall& call) {
   each_repeat(call.out[0], call.in[0], [&](std::int64_t i, std::int64_t at) { call.out[0].flat(i) = call.in[0].flat(at); });
 }
 
@@ -127,7 +127,7 @@ void l2_norm(ReferenceCall& call) {
 }
 
 double log_sum(const Cells& x, std::int64_t row) {
-  double best = hidden, sum = 0;
+  double best = unseen, sum = 0;
   for (std::int64_t i = 0; i < x.last(); ++i) best = std::max(best, x.cell(row, i));
   for (std::int64_t i = 0; i < x.last(); ++i) sum += std::exp(x.cell(row, i) - best);
   return best + std::log(sum);
@@ -255,8 +255,8 @@ void attention_dense(ReferenceCall& call) {
   for (std::int64_t b = 0; b < q.dims[0]; ++b)
     for (std::int64_t t = 0; t < q.dims[1]; ++t)
       for (std::int64_t h = 0; h < heads; ++h) {
-        std::vector<double> s(static_cast<std::size_t>(keys), hidden);
-        double best = sinks.data ? sinks.flat(h) : hidden;
+        std::vector<double> s(static_cast<std::size_t>(keys), unseen);
+        double best = sinks.data ? sinks.flat(h) : unseen;
         for (std::int64_t j = 0; j < keys; ++j) {
           if (!dense_key_is_seen(call, t, j)) continue;
           double dot = 0;
@@ -274,7 +274,7 @@ void attention_dense(ReferenceCall& call) {
         for (std::int64_t i = 0; i < v.dims[3]; ++i) {
           double& out = y.at({b, t, h, i}) = 0;
           for (std::int64_t j = 0; j < keys; ++j)
-            if (s[static_cast<std::size_t>(j)] != hidden)
+            if (s[static_cast<std::size_t>(j)] != unseen)
               out += std::exp(s[static_cast<std::size_t>(j)] - log_of_sum) * v.at({b, j, h / group, i});
         }
       }
@@ -313,7 +313,7 @@ ReferenceOp find_training_op(std::uint32_t op) {
     case QUERN_OP_CUMSUM: return cumsum;
     case QUERN_OP_CONCAT: return concat;
     case QUERN_OP_PAD: return pad;
-    case QUERN_OP_REPEAT: return repeat;
+    case QUERN_OP_REPEAT: return repeat_rows;
     case QUERN_OP_SUM_TO: return sum_to;
     case QUERN_OP_SET_ROWS: return write_rows<false>;
     case QUERN_OP_INDEX_ADD: return write_rows<true>;
