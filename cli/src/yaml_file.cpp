@@ -202,6 +202,9 @@ void write_json(const YamlValue& value, const std::string& path, YamlFile& out) 
   out.json += is_map ? '}' : ']';
 }
 
+/// Behind the text, since yaml-cpp takes the end of the file for the end of a quote, and all keys between for text.
+constexpr std::string_view document_end = "\n...\n";
+
 /// yaml-cpp ends the text at some control characters, without a word.
 void refuse_control_characters(std::string_view text, const YamlBuilder& builder) {
   const auto control = [](unsigned char c) { return (c < ' ' && c != '\t' && c != '\n' && c != '\r') || c == 0x7f; };
@@ -220,14 +223,16 @@ YamlFile parse_yaml(std::string_view text, const std::string& name) {
     builder.refuse({}, concat("the file has ", text.size(), " bytes; a settings file has at most ", YamlLimits::bytes));
   refuse_control_characters(text, builder);
   try {
-    std::istringstream stream{std::string(text)};
+    std::istringstream stream{concat(text, document_end)};
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {}
   } catch (const YAML::Exception& problem) {
+    if (problem.msg == YAML::ErrorMsg::DOC_IN_SCALAR && problem.mark.pos >= static_cast<int>(text.size()))
+      builder.refuse({}, "not YAML: a quote is still open at the end of the file");
     builder.refuse(problem.mark.is_null() ? YamlPosition{} : position_of(problem.mark), concat("not YAML: ", printable(problem.msg)));
   }
   const SharedYaml root = builder.root();
-  if (!root) builder.refuse({}, "the file has no settings");
+  if (!root || root->json == "null") builder.refuse({}, "the file has no settings");
   if (root->kind != YamlValue::Kind::map) builder.refuse(root->at, "a settings file is a map: lines of the form key: value");
   YamlFile file;
   write_json(*root, "", file);

@@ -17,13 +17,11 @@ bool is_ours(Level level, std::string_view name) {
 std::span<const Synonym> synonyms_of(Level level) { return level == Level::top ? setting_synonyms() : dataset_synonyms(); }
 std::span<const PeerKey> peers_of(Level level) { return level == Level::top ? peer_keys() : peer_dataset_keys(); }
 
-/// Names that may stand behind `group` ("" or "lora."), ours first.
+/// Names with the group ("" or "lora.") in front, ours first.
 std::vector<std::string> names_in(Level level, std::string_view group) {
   std::vector<std::string> names;
   const auto add = [&](std::string_view name) {
-    if (!name.starts_with(group)) return;
-    name.remove_prefix(group.size());
-    if (name.find_first_of(".*") == std::string_view::npos) names.emplace_back(name);
+    if (name.starts_with(group) && name.substr(group.size()).find_first_of(".*") == std::string_view::npos) names.emplace_back(name);
   };
   if (level == Level::dataset) {
     for (const DatasetRow& row : dataset_rows()) add(row.name);
@@ -104,9 +102,9 @@ void refuse_unknown(Level level, std::string_view path, const Entry& entry) {
     if (is_ours(Level::top, leaf)) refuse(entry, concat(unknown, "; ", leaf, " belongs at the top level of the file"));
   }
   if (level == Level::top && is_ours(Level::dataset, leaf)) refuse(entry, concat(unknown, "; ", leaf, " belongs in an entry of datasets"));
-  const std::string name = nearest(leaf, names_in(level, group));
+  const std::string name = nearest(path, names_in(level, group));
   refuse(entry, name.empty() ? concat(unknown, "; `quern train --init lora` writes a file with the usual keys")
-                             : concat(unknown, "; did you mean '", group, name, "'?"));
+                             : concat(unknown, "; did you mean '", name, "'?"));
 }
 
 }  // namespace quern::training

@@ -173,7 +173,6 @@ const PeerKey peer_keys_in_datasets[] = {
     {"revision", "", one_file},
     {"trust_remote_code", "", "code of a data set is never run; leave it out"},
     {"conversation", "", "the model's template is used; leave it out"},
-    {"chat_template", "tokenizer_default", "one template serves all datasets; give chat_template at the top level"},
     {"roles", "", "roles are human and user, gpt and assistant, system, tool; rename others in the file"},
 };
 
