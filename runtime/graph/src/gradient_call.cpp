@@ -1,7 +1,9 @@
 // What the gradients of ops have in common.
 #include "gradient_call.hpp"
 
+#include "contributions.hpp"
 #include "quern/graph/ops/copy.hpp"
+#include "saved_values.hpp"
 #include "view_gradient.hpp"
 
 namespace quern::graph {
@@ -20,6 +22,10 @@ GradientCall::GradientCall(Graph& graph, std::uint32_t index, SavedValues& saved
 ValueId GradientCall::in(std::size_t i) { return has(i) ? saved_.input(index_, node_.inputs[i]) : no_value; }
 
 ValueId GradientCall::out(std::size_t i) { return saved_.output(index_, node_.outputs[i]); }
+
+ValueId GradientCall::into(std::size_t i) { return contributions_.into(node_.inputs[i]); }
+
+quern_dtype GradientCall::sum_dtype(std::size_t i) { return contributions_.sum_dtype(node_.inputs[i]); }
 
 void GradientCall::give(std::size_t i, ValueId gradient) {
   given_[i] = true;

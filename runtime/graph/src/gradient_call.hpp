@@ -4,14 +4,16 @@
 // give() or has_none() for each input that wants() a gradient. What it leaves out is refused by differentiate().
 #pragma once
 
-#include "contributions.hpp"
+#include "memory.hpp"
 #include "quern/graph/op_info.hpp"
-#include "saved_values.hpp"
 
 #include <cstdint>
 #include <vector>
 
 namespace quern::graph {
+
+class Contributions;
+class SavedValues;
 
 class GradientCall {
  public:
@@ -38,9 +40,9 @@ class GradientCall {
   ValueId dy(std::size_t i = 0) const { return dy_[i]; }
 
   /// Where the gradient of input i is added by the op's `accumulate`; no_value: make a new value.
-  ValueId into(std::size_t i) { return contributions_.into(node_.inputs[i]); }
+  ValueId into(std::size_t i);
   /// The dtype in which the gradient of input i is wanted, where the op leaves a choice: f32, or that of the input.
-  quern_dtype sum_dtype(std::size_t i) { return contributions_.sum_dtype(node_.inputs[i]); }
+  quern_dtype sum_dtype(std::size_t i);
   /// The gradient of input i: of its shape, in any float dtype, or the value of into(i).
   void give(std::size_t i, ValueId gradient);
   /// The derivative by input i is 0 everywhere: the output does not depend on it, or steps.
