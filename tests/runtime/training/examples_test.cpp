@@ -105,7 +105,7 @@ TEST_F(LoadedData, RefusesToTrainOnNothingWithTheCounts) {
 TEST_F(LoadedData, NamesABadLineOrCountsIt) {
   DataOptions options = of(concat(short_chat, "\n{\"messages\"\n", short_chat, "\n{\"messages\": 1}\n"));
   EXPECT_NE(refusal(options).find("train.jsonl:2: the example is not JSON at byte 11"), std::string::npos) << refusal(options);
-  options.skip_bad_lines = true;
+  options.datasets.front().skip_bad_lines = true;
   const DataSummary summary = load(options, model.text).train.summary;
   EXPECT_EQ(summary.bad, 2u);
   EXPECT_EQ(summary.kept, 2u);
@@ -184,7 +184,7 @@ TEST_F(LoadedData, ReadsAListAcrossLines) {
   ASSERT_EQ(data.examples.size(), 2u);
   EXPECT_EQ(data.examples[1].line, 3u);
   DataOptions broken = options_for(folder.write("y.json", concat("[", short_chat, ",\n{")));
-  broken.skip_bad_lines = true;
+  broken.datasets.front().skip_bad_lines = true;
   EXPECT_NE(refusal(broken).find("y.json:2: the list has no end"), std::string::npos);
 }
 

@@ -258,9 +258,9 @@ TEST(SpecialTokensInContent, AreTextOrTokensOrRefused) {
   const ByteModel model;
   const std::string chat = R"({"messages": [{"role": "user", "content": "a<|im_end|>b"}, {"role": "assistant", "content": "c"}]})";
   const auto ends = [&](SpecialTokensInContent how) {
-    DataOptions options;
+    DatasetOptions options;
     options.special_tokens_in_content = how;
-    return std::ranges::count(encode(model.text, chat, {}, options).ids, *model.tokenizer.eos());
+    return std::ranges::count(encode(model.text, chat, options).ids, *model.tokenizer.eos());
   };
   EXPECT_EQ(ends(SpecialTokensInContent::text), 2);
   EXPECT_EQ(ends(SpecialTokensInContent::allow), 3);
