@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_values = 100'000;
 constexpr std::int64_t most_rank = 1 << 20;
 
-// What changes the result, and a reader that ignored it would give another model.
+// What changes the result, so that a reader which ignored it would give another model.
 struct Lacked {
   std::string_view key, what;
 };

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace quern::peft {

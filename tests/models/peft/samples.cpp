@@ -44,16 +44,24 @@ peft::Adapter small_adapter() {
   return adapter;
 }
 
+// Written once: each write waits for the disk.
 std::string small_config() {
-  const ScratchFolder folder;
-  write_folder(small_adapter(), folder.path("a"));
-  return text_of(folder.path("a/adapter_config.json"));
+  static const std::string text = [] {
+    const ScratchFolder folder;
+    write_folder(small_adapter(), folder.path("a"));
+    return text_of(folder.path("a/adapter_config.json"));
+  }();
+  return text;
 }
 
 std::vector<std::byte> small_tensors(const std::function<std::string(std::string)>& rename) {
-  const ScratchFolder folder;
-  write_folder(small_adapter(), folder.path("a"));
-  const auto file = safetensors::File::open(folder.path("a/adapter_model.safetensors"));
+  static const std::vector<std::byte> written = [] {
+    const ScratchFolder folder;
+    write_folder(small_adapter(), folder.path("a"));
+    return read_bytes(folder.path("a/adapter_model.safetensors"));
+  }();
+  if (!rename) return written;
+  const auto file = safetensors::File::from_memory(written, "small");
   std::vector<std::vector<std::byte>> bytes;
   std::vector<safetensors::NewTensor> tensors;
   for (const auto& info : file.tensors()) {
@@ -62,14 +70,18 @@ std::vector<std::byte> small_tensors(const std::function<std::string(std::string
     bytes.push_back(file.read_bytes(info));
     tensors.push_back({name, info.dtype, info.shape, bytes.back()});
   }
+  const ScratchFolder folder;
   safetensors::write(folder.path("m"), tensors);
   return read_bytes(folder.path("m"));
 }
 
 GgufWriter small_gguf() {
-  const ScratchFolder folder;
-  write_gguf(small_adapter(), tiny_llama(), folder.path("a.gguf"));
-  return GgufWriter::copy_of(gguf::File::open(folder.path("a.gguf")));
+  static const GgufWriter writer = [] {
+    const ScratchFolder folder;
+    write_gguf(small_adapter(), tiny_llama(), folder.path("a.gguf"));
+    return GgufWriter::copy_of(gguf::File::open(folder.path("a.gguf")));
+  }();
+  return writer;
 }
 
 std::string refusal(quern_status code, const std::function<void()>& action) {
