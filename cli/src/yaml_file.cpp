@@ -203,7 +203,7 @@ void write_json(const YamlValue& value, const std::string& path, YamlFile& out) 
 }
 
 /// Behind the text, since yaml-cpp takes the end of the file for the end of a quote, and all keys between for text.
-constexpr std::string_view document_end = "\n...\n";
+constexpr std::string_view document_end = "...\n";
 
 /// yaml-cpp ends the text at some control characters, without a word.
 void refuse_control_characters(std::string_view text, const YamlBuilder& builder) {
@@ -223,7 +223,7 @@ YamlFile parse_yaml(std::string_view text, const std::string& name) {
     builder.refuse({}, concat("the file has ", text.size(), " bytes; a settings file has at most ", YamlLimits::bytes));
   refuse_control_characters(text, builder);
   try {
-    std::istringstream stream{concat(text, document_end)};
+    std::istringstream stream{concat(text, text.ends_with('\n') ? "" : "\n", document_end)};
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {}
   } catch (const YAML::Exception& problem) {
@@ -247,6 +247,7 @@ YamlFile read_yaml(const std::string& path) {
 
 std::string places_json(const YamlFile& file, const std::string& name) {
   nlohmann::json places = nlohmann::json::object();
+  places[""] = name;
   for (const auto& [path, at] : file.positions) places[path] = concat(name, ":", at.line);
   // A file's name may be any bytes.
   return places.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -39,7 +39,7 @@ YamlFile parse_yaml(std::string_view text, const std::string& name);
 /// Reads a regular file. Throws Failure(exit_usage) as parse_yaml, and for a file that cannot be read.
 YamlFile read_yaml(const std::string& path);
 
-/// The positions as the library takes them: a JSON object of path -> "cfg.yaml:12".
+/// The positions as the library takes them: a JSON object of path -> "cfg.yaml:12", and of "" -> "cfg.yaml".
 std::string places_json(const YamlFile& file, const std::string& name);
 
 }  // namespace quern::cli

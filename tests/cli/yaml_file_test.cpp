@@ -37,6 +37,7 @@ TEST(Yaml, MapsAndListsBecomeJson) {
                  "a: 1\r\nb: 2\r\n"),
             R"({"a":1,"b":2})");
   EXPECT_EQ(json("{}"), "{}");
+  EXPECT_EQ(json("a: |+\n  b\n\n"), R"({"a":"b\n\n"})");
   EXPECT_EQ(json("1: x\ntrue: y\n"), R"({"1":"x","true":"y"})");
 }
 

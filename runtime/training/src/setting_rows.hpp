@@ -49,7 +49,7 @@ std::span<const PeerKey> peer_dataset_keys();
 /// What was given, by our names.
 using Given = std::map<std::string, Entry, std::less<>>;
 
-/// Throws SettingsError for settings that contradict each other.
-void check_together(const Settings& settings, const Given& given);
+/// Throws SettingsError for settings that contradict each other, and for what is missing, which has `file` as its place.
+void check_together(const Settings& settings, const Given& given, const std::string& file);
 
 }  // namespace quern::training

@@ -9,8 +9,8 @@ const Entry* find(const Given& given, std::string_view key) {
   return found == given.end() ? nullptr : &found->second;
 }
 
-void require(const Given& given, std::string_view key, std::string_view example) {
-  if (find(given, key) == nullptr) refuse({std::string(key), "", Json()}, concat("'", key, "' is missing; give ", example));
+void require(const Given& given, const std::string& file, std::string_view key, std::string_view example) {
+  if (find(given, key) == nullptr) refuse({std::string(key), file, Json()}, concat("'", key, "' is missing; give ", example));
 }
 
 void forbid_both(const Given& given, std::string_view one, std::string_view other) {
@@ -105,9 +105,9 @@ void check_schedule(const Settings& settings, const Given& given) {
 
 }  // namespace
 
-void check_together(const Settings& settings, const Given& given) {
-  require(given, "base_model", "base_model: a GGUF file or a name");
-  require(given, "learning_rate", "learning_rate: 1e-4 for adapters, 1e-5 for all weights, and tune it");
+void check_together(const Settings& settings, const Given& given, const std::string& file) {
+  require(given, file, "base_model", "base_model: a GGUF file or a name");
+  require(given, file, "learning_rate", "learning_rate: 1e-4 for adapters, 1e-5 for all weights, and tune it");
   check_adapter(settings, given);
   check_precision(given);
   check_template(given);

@@ -34,15 +34,20 @@ void read_rows(std::span<const Row<Target>> rows, const Given& given, Target& to
 
 }  // namespace
 
-Entry SettingsReader::at(std::string path, const Json& value) const {
+std::string SettingsReader::place_of(std::string_view path) const {
   const auto place = places_.find(path);
-  return {std::move(path), place == places_.end() ? std::string() : place->second, value};
+  return place == places_.end() ? std::string() : place->second;
+}
+
+Entry SettingsReader::at(std::string path, const Json& value) const {
+  std::string place = override_place_.empty() ? place_of(path) : override_place_;
+  return {std::move(path), std::move(place), value};
 }
 
 void SettingsReader::put(Given& into, std::string_view key, Entry entry) {
   // peers write -1 where there is no limit
   const bool unset = entry.value.is_null() || (key == "max_steps" && entry.value.integer() == -1);
-  if (overriding_) {
+  if (!override_place_.empty()) {
     if (const auto old = into.find(key); old != into.end()) into.erase(old);
   }
   if (unset) return;
@@ -149,7 +154,7 @@ void SettingsReader::apply(const std::string& override) {
     refuse({"", place, Json()}, "an override has the form key=value, as in lora_r=16 or datasets[0].path=train.jsonl");
   const std::string path = override.substr(0, equals);
   Entry entry{path, place, override_value(std::string_view(override).substr(equals + 1))};
-  overriding_ = true;
+  override_place_ = place;
   const std::size_t bracket = path.find('[');
   const auto known = find_key(Level::top, std::string_view(path).substr(0, bracket));
   const bool of_datasets = known && (known->key == "datasets" || known->key == "test_datasets");
@@ -174,7 +179,7 @@ void SettingsReader::apply(const std::string& override) {
   } else {
     read_member(std::move(entry));
   }
-  overriding_ = false;
+  override_place_.clear();
 }
 
 /// `rest` is "[0].path". The entry behind the last may be named, so that data can come from the command line alone.
@@ -196,7 +201,7 @@ std::vector<DatasetSettings> SettingsReader::datasets(std::string_view key) {
   if (all == datasets_.end()) return read;
   for (const Given& given : all->second) {
     if (given.find("path") == given.end())
-      refuse({std::string(key), "", Json()}, concat("'", key, "[", read.size(), "]' has no path; give a file or a folder"));
+      refuse({std::string(key), place_of(""), Json()}, concat("'", key, "[", read.size(), "]' has no path; give a file or a folder"));
     read_rows(dataset_rows(), given, read.emplace_back());
   }
   return read;
@@ -217,7 +222,7 @@ ParsedSettings SettingsReader::finish() {
     const Entry all{"lora_target_modules", "", Json(std::string("all-linear"))};
     std::ranges::find(setting_rows(), "lora_target_modules", &SettingRow::name)->read(all, settings);
   }
-  check_together(settings, given_);
+  check_together(settings, given_, place_of(""));
   return parsed;
 }
 

@@ -32,14 +32,15 @@ class SettingsReader {
   void put(Given& into, std::string_view key, Entry entry);
   std::vector<DatasetSettings> datasets(std::string_view key);
   Entry at(std::string path, const Json& value) const;
+  std::string place_of(std::string_view path) const;
 
   const Places& places_;
   Given given_;
   std::map<std::string, std::vector<Given>, std::less<>> datasets_;  // "datasets", "test_datasets"
   std::map<std::string, Entry, std::less<>> dataset_keys_;           // what named them
   std::vector<std::string> notes_;
-  bool lora_group_ = false;  // a key in a group of LoRA's settings was given
-  bool overriding_ = false;
+  bool lora_group_ = false;     // a key in a group of LoRA's settings was given
+  std::string override_place_;  // while one is applied
 };
 
 }  // namespace quern::training

@@ -60,6 +60,7 @@ TEST(Settings, AbsentAndEmptyKeysHaveTheirDefaults) {
 TEST(Settings, WhatIsMissingIsNamed) {
   EXPECT_EQ(refusal_of("base_model: m.gguf").path, "learning_rate");
   EXPECT_EQ(refusal_of("learning_rate: 1").path, "base_model");
+  EXPECT_THAT(refusal_of("learning_rate: 1").text, HasSubstr("cfg.yaml: 'base_model' is missing; give"));
   EXPECT_THAT(with("datasets: [{path: a.jsonl}]").settings.datasets, ElementsAre(DatasetSettings{.path = "a.jsonl"}));
   EXPECT_THAT(refusal_with("datasets:\n  - {path: a.jsonl}\n  - type: alpaca\n"), HasSubstr("cfg.yaml:5: 'datasets[1]' has no path"));
 }
@@ -124,6 +125,7 @@ TEST(Overrides, ReachIntoDatasetsAndSchedules) {
 TEST(Overrides, RefusalsNameThem) {
   EXPECT_THAT(refusal_with("", {"lora_alfa=3"}), HasSubstr("'lora_alfa=3': unknown key 'lora_alfa'; did you mean 'lora_alpha'?"));
   EXPECT_THAT(refusal_with("seed: 1\n", {"seed=x"}), HasSubstr("'seed=x': 'seed' is the text 'x'"));
+  EXPECT_THAT(refusal_with("lora: {r: 4}\n", {"lora={\"r\": 0}"}), HasSubstr("'lora={\"r\": 0}': 'lora.r' is 0"));
   EXPECT_THAT(refusal_with("", {"seed"}), HasSubstr("'seed': an override has the form key=value"));
   EXPECT_THAT(refusal_with("", {"datasets[3].path=x"}), HasSubstr("beyond the 0 entries"));
   EXPECT_THAT(refusal_with("", {"datasets[x].path=x"}), HasSubstr("is no path"));

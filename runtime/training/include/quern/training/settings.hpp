@@ -123,7 +123,7 @@ class SettingsError : public Error {
   std::string path_;
 };
 
-/// Key path -> where it was written, as errors show it: "cfg.yaml:12".
+/// Key path -> where it was written, as errors show it: "cfg.yaml:12". The empty path stands for the file, for what is missing in it.
 using Places = std::map<std::string, std::string, std::less<>>;
 
 struct ParsedSettings {
