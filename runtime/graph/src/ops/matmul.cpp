@@ -6,6 +6,7 @@
 #include "quern/graph/ops/elementwise.hpp"
 #include "quern/graph/ops/copy.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace quern::graph {
@@ -121,7 +122,6 @@ ValueId summed_over_groups(GradientCall& call, ValueId db, const Shape& a) {
     }
   }
   if (split.size() > QUERN_MAX_DIMS) call.fail("the groups of its input b need ", split.size(), " dimensions for their gradient");
-  if (split == kept) return call.reshaped(db, b);
   return call.reshaped(ops::sum_to(call.graph(), call.reshaped(db, split), kept, call.how()), b);
 }
 
@@ -137,12 +137,15 @@ ValueId of_b(GradientCall& call) {
                    graph.value(a).strides.empty();
   if (one) a = call.reshaped(a, a_rows), dy = call.reshaped(dy, dy_rows);
   const double alpha = call.number(QUERN_KEY_ALPHA);
-  const NodeOptions how = call.how(call.sum_dtype(1));
+  // What is summed over groups is rounded once, behind the sum.
+  const Shape b_shape = call.shape(1);
+  const bool grouped = !one && !(b_shape.size() == whole.size() && std::equal(whole.begin(), whole.end() - 2, b_shape.begin()));
+  const NodeOptions how = call.how(grouped ? QUERN_F32 : call.sum_dtype(1));
   // [n, k] = dy^T a, or [k, n] = a^T dy.
   const ValueId db =
       transpose_b ? ops::matmul(graph, a, dy, no_value, no_value, {.transpose_a = !transpose_a, .transpose_b = true, .alpha = alpha}, how)
                   : ops::matmul(graph, dy, a, no_value, no_value, {.transpose_a = true, .transpose_b = !transpose_a, .alpha = alpha}, how);
-  return one || whole.size() == 2 ? db : summed_over_groups(call, db, whole);
+  return grouped ? summed_over_groups(call, db, whole) : db;
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ namespace gradients {
 
 void matmul_id(GradientCall& call) {
   constexpr std::size_t a = 0, b = 1, id = 2;
-  // One call gives both where dwanted has the dtype that db has beside b; else db is made without b, in the dtype of dy.
+  // One node gives both where db is wanted in the dtype that it has beside b. Else db is made without b, in the dtype of dy.
   const quern_dtype db_dtype = call.wants(b) ? call.sum_dtype(b) : QUERN_DTYPE_NONE;
   const bool together = call.wants(b) && db_dtype == call.dtype(b);
   const auto write_db = [&](NodeOptions& how, Attributes& attributes) {
