@@ -13,7 +13,25 @@
 
 namespace quern::cli {
 
-enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor, ps, trace, train, merge, export_adapter };
+enum class Verb {
+  run,
+  tokenize,
+  eval,
+  bench,
+  devices,
+  doctor,
+  show,
+  estimate,
+  pull,
+  list,
+  rm,
+  monitor,
+  ps,
+  trace,
+  train,
+  merge,
+  export_adapter
+};
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
@@ -140,7 +158,7 @@ struct TrainFlags {
   std::vector<std::string> overrides;  // "lora_r=16"
   std::optional<std::string> init;     // lora, qlora or full
   std::optional<std::uint64_t> show_data;
-  bool resume = false;                 // from the last checkpoint
+  bool resume = false;  // from the last checkpoint
   bool dry_run = false;
 };
 

@@ -287,7 +287,7 @@ Parser::Parser(CommandLine& line, const std::string& version)
            add_bench(program, line), add_devices(program, line),  add_doctor(program, line),
            add_show(program, line),  add_estimate(program, line), add_pull(program, line),
            add_list(program, line),  add_rm(program, line),       add_monitor(program, line),
-           add_ps(program),          add_trace(program, line), add_train(program, line),
+           add_ps(program),          add_trace(program, line),    add_train(program, line),
            add_merge(program, line), add_export(program, line)};
   for (const VerbSynonym& synonym : verb_synonyms) program.get_subcommand(synonym.verb)->alias(synonym.also);
   for (const VerbApp& verb : verbs) {

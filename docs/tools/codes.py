@@ -17,6 +17,7 @@ EXITS = {
     5: "it does not fit into memory",
     6: "the context limit",
     7: "conformance failed (`quern-conformance` only)",
+    8: "a training run that its watchdog ended (`quern train` only)",
     70: "a bug, or a measurement that contradicts itself",
 }
 STATUSES = {  # those without a comment in the header

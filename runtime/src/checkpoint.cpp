@@ -9,15 +9,12 @@
 #include "quern/graph/sha256.hpp"
 #include "quern/models/safetensors.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cerrno>
-#include <cstdio>
-#include <filesystem>
 
 namespace quern::runtime {
 namespace {
@@ -33,15 +30,6 @@ std::uint64_t size_of(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) check_read(base::file_problem(path, "examined", errno));
   return static_cast<std::uint64_t>(info.st_size);
-}
-
-void sync_folder(const std::string& folder) {
-  const base::Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.get() < 0 || ::fsync(opened.get()) != 0) check_written(base::file_problem(folder, "synced", errno));
-}
-
-void rename_folder(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) check_written(base::file_problem(to, "written", errno));
 }
 
 void remove_whole(const std::string& folder) {
@@ -115,7 +103,8 @@ class StateReader {
 /// What trainer_state.json has of the folder's other files.
 void check_files(const Json& json, const std::string& folder, const std::string& path) {
   const Json* files = json.find("files");
-  if (files == nullptr || files->list() == nullptr || files->list()->empty()) throw Error(QUERN_BAD_MODEL, concat(path, ": names no files"));
+  if (files == nullptr || files->list() == nullptr || files->list()->empty())
+    throw Error(QUERN_BAD_MODEL, concat(path, ": names no files"));
   for (const Json& file : *files->list()) {
     const StateReader reader(file, path);
     const std::string name = reader.text("name"), named = folder + "/" + name;
@@ -149,11 +138,9 @@ std::string write_checkpoint(const std::string& output, const RunState& state, c
   add("second_moment", moments.second);
   safetensors::write(concat(partial, "/", optimizer_file), tensors);
   check_written(base::write_file(concat(partial, "/", state_file), state_text(state, partial)));
-  sync_folder(partial);
   const bool replaces = ::access(folder.c_str(), F_OK) == 0;
-  if (replaces) rename_folder(folder, old);
-  rename_folder(partial, folder);
-  sync_folder(output);
+  if (replaces) check_written(base::move_file(folder, old));
+  check_written(base::move_file(partial, folder));  // syncs the folder above
   if (replaces) remove_whole(old);
   return folder;
 }
@@ -211,9 +198,7 @@ std::optional<Checkpoint> last_checkpoint(const std::string& output, std::vector
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     try {
       return read_checkpoint(checkpoint_folder(output, *step));
-    } catch (const Error& error) {
-      refused.emplace_back(error.what());
-    }
+    } catch (const Error& error) { refused.emplace_back(error.what()); }
   }
   return std::nullopt;
 }

@@ -18,8 +18,8 @@ namespace quern::runtime {
 
 /// Where a run is. With its settings, its data and its base this decides all that follows.
 struct RunState {
-  std::uint64_t step = 0;         // batches that were done
-  std::uint64_t updates = 0;      // of them, those that changed weights: the others had gradients that were not finite
+  std::uint64_t step = 0;     // batches that were done
+  std::uint64_t updates = 0;  // of them, those that changed weights: the others had gradients that were not finite
   std::uint64_t micro_batches = 0;
   std::uint64_t skipped_in_row = 0;
   std::uint64_t tokens = 0, labels = 0;  // rows that were read, and labels that counted

@@ -50,7 +50,8 @@ std::vector<std::byte> changed(const std::vector<std::shared_ptr<MemoryBudget>>&
   ValueId x = tensor.dtype == QUERN_F32 ? from : ops::cast(graph, from, QUERN_F32, {.name = "decode"});
   std::vector<std::pair<ValueId, std::span<const float>>> inputs;
   for (const Change& change : changes) {
-    const ValueId a = graph.input("a", QUERN_F32, {change.matrix->rank, columns}), b = graph.input("b", QUERN_F32, {rows, change.matrix->rank});
+    const ValueId a = graph.input("a", QUERN_F32, {change.matrix->rank, columns}),
+                  b = graph.input("b", QUERN_F32, {rows, change.matrix->rank});
     inputs.emplace_back(a, change.matrix->a);
     inputs.emplace_back(b, change.b);
     x = ops::lora_merge(graph, x, a, b, change.scale, {.name = "merge"});

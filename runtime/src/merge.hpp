@@ -29,6 +29,7 @@ void merge(Runtime& runtime, const std::string& base_path, const std::vector<std
 enum class AdapterFormat : std::uint8_t { peft, gguf };
 
 /// Writes an adapter anew: a PEFT folder, or llama.cpp's GGUF adapter. `dtype` is f32, f16 or bf16.
-void export_adapter(const std::string& adapter, const std::string& base_path, AdapterFormat format, quern_dtype dtype, const std::string& out);
+void export_adapter(const std::string& adapter, const std::string& base_path, AdapterFormat format, quern_dtype dtype,
+                    const std::string& out);
 
 }  // namespace quern::runtime

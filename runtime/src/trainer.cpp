@@ -101,7 +101,8 @@ Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path,
                  const TrainingCallbacks& callbacks)
     : runtime_(std::move(runtime)), base_path_(base_path), settings_(std::move(settings)) {
   if (settings_.precision == training::Precision::bf16 || settings_.precision == training::Precision::fp16)
-    throw Error(QUERN_UNSUPPORTED, "bf16: true and fp16: true are not there yet: training computes in f32; set float32: true or leave both out");
+    throw Error(QUERN_UNSUPPORTED,
+                "bf16: true and fp16: true are not there yet: training computes in f32; set float32: true or leave both out");
   const gguf::File file = gguf::File::open(base_path_);
   shape_ = models::read_hyperparameters(file);
   base_ = peft::base_shape(shape_);
@@ -130,7 +131,8 @@ Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path,
   const std::uint64_t rows = settings_.sample_packing ? std::min(budget, sum_of_largest(tokens, tokens.size()))
                                                       : sum_of_largest(tokens, settings_.micro_batch_size);
   options.graph.max_tokens = rows_or_refuse(rows, "the data");
-  const std::uint64_t most_labels = std::min<std::uint64_t>(sum_of_largest(labels, settings_.sample_packing ? labels.size() : settings_.micro_batch_size), rows);
+  const std::uint64_t most_labels =
+      std::min<std::uint64_t>(sum_of_largest(labels, settings_.sample_packing ? labels.size() : settings_.micro_batch_size), rows);
   const std::uint32_t chunk = models::labels_of_chunk(shape_.vocabulary);
   options.graph.chunk_labels = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_labels, 1, chunk));
   options.graph.chunks = static_cast<std::uint32_t>((most_labels + options.graph.chunk_labels - 1) / options.graph.chunk_labels);
@@ -276,8 +278,7 @@ StepEvent Trainer::step(std::uint64_t number) {
 }
 
 EvaluationEvent Trainer::evaluate() {
-  if (validation_.examples.empty())
-    throw Error(QUERN_INVALID_ARGUMENT, "there is no validation set: give test_datasets or val_set_size");
+  if (validation_.examples.empty()) throw Error(QUERN_INVALID_ARGUMENT, "there is no validation set: give test_datasets or val_set_size");
   const auto start = std::chrono::steady_clock::now();
   EvaluationEvent event;
   event.step = state_.step;
@@ -381,11 +382,11 @@ std::string Trainer::save() {
   moments.second.resize(engine_->layout().elements);
   if (!engine_->read_moment(0, moments.first)) moments.first.clear();
   if (!engine_->read_moment(1, moments.second)) moments.second.clear();
-  const std::string folder =
-      write_checkpoint(settings_.output_dir, state_, moments, [&](const std::string& into) { write_trained(into); });
+  const std::string folder = write_checkpoint(settings_.output_dir, state_, moments, [&](const std::string& into) { write_trained(into); });
   if (settings_.save_total_limit) {
     const bool best = settings_.load_best_model_at_end && state_.best_loss;
-    rotate_checkpoints(settings_.output_dir, std::max(1u, *settings_.save_total_limit), best ? std::optional(state_.best_step) : std::nullopt);
+    rotate_checkpoints(settings_.output_dir, std::max(1u, *settings_.save_total_limit),
+                       best ? std::optional(state_.best_step) : std::nullopt);
   }
   return folder;
 }
@@ -409,7 +410,9 @@ void Trainer::resume(const TrainingCallbacks& callbacks) {
     std::optional<Checkpoint> last = last_checkpoint(settings_.output_dir, refused);
     for (const std::string& why : refused)
       if (callbacks.warning) callbacks.warning(why);
-    if (!last) throw Error(QUERN_NOT_FOUND, concat(settings_.output_dir, " has no whole checkpoint to go on from; leave resume_from_checkpoint out"));
+    if (!last)
+      throw Error(QUERN_NOT_FOUND,
+                  concat(settings_.output_dir, " has no whole checkpoint to go on from; leave resume_from_checkpoint out"));
     checkpoint = std::move(*last);
   } else {
     checkpoint = read_checkpoint(settings_.resume_from_checkpoint);
@@ -424,7 +427,8 @@ void Trainer::resume(const TrainingCallbacks& callbacks) {
   same(before.data, state_.data, "data");
   same(before.settings, state_.settings, "settings");
   if (before.device != state_.device && callbacks.warning)
-    callbacks.warning(concat(checkpoint.folder, " was made on ", before.device, " and goes on on ", state_.device, ": bits will differ"));
+    callbacks.warning(concat(checkpoint.folder, " was made by ", before.device, ", and ", state_.device,
+                             " continues it: bits will differ"));
   const std::uint64_t elements = engine_->layout().elements;
   for (const auto& [which, numbers] : {std::pair(0, &checkpoint.moments.first), {1, &checkpoint.moments.second}}) {
     if (numbers->empty()) continue;

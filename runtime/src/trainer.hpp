@@ -112,7 +112,7 @@ class Trainer {
   std::unique_ptr<Vocabulary> vocabulary_;
   training::Dataset examples_, validation_;
   std::unique_ptr<TrainingEngine> engine_;
-  std::uint64_t micro_batches_ = 0;   // of an epoch
+  std::uint64_t micro_batches_ = 0;  // of an epoch
   std::uint64_t steps_of_epoch_ = 0, steps_ = 0;
   std::uint32_t sequence_len_ = 0;
   mutable std::uint64_t epoch_ = UINT64_MAX;  // that order_ is of

@@ -59,9 +59,8 @@ training::TrainingData load_training_data(const training::Settings& settings, co
   options.excess_length = settings.excess_length_strategy;
   options.seed = settings.seed;
   if (options.datasets.empty()) throw Error(QUERN_INVALID_ARGUMENT, "datasets is missing: a list of files to learn from");
-  return training::load(options, {.tokenizer = vocabulary.tokenizer(),
-                                  .chat_template = template_of(settings, vocabulary),
-                                  .name = vocabulary.file_name()});
+  return training::load(
+      options, {.tokenizer = vocabulary.tokenizer(), .chat_template = template_of(settings, vocabulary), .name = vocabulary.file_name()});
 }
 
 std::string sum_of(const training::Dataset& data) {

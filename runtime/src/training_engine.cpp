@@ -29,7 +29,8 @@ std::uint32_t evaluation_tokens(const TrainingEngineOptions& options) {
 }
 
 /// The tensor's numbers, decoded exactly by the first device that does.
-std::vector<float> decode(const gguf::File& file, const gguf::TensorInfo& tensor, const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
+std::vector<float> decode(const gguf::File& file, const gguf::TensorInfo& tensor,
+                          const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
   const std::span<const std::byte> data = file.data(tensor);
   std::vector<float> numbers(tensor.elements());
   if (tensor.dtype == QUERN_F32) {
@@ -82,7 +83,7 @@ void TrainingEngine::load(const gguf::File& file) {
   std::vector<std::pair<Program*, WantedWeight>> wanted;
   std::vector<std::uint64_t> bytes(devices_.size());
   const std::pair<Program*, const std::vector<models::StepGraph::Weight>*> readers[] = {{step_.get(), &step_graph_.weights},
-                                                                                       {evaluation_.get(), &evaluation_graph_.weights}};
+                                                                                        {evaluation_.get(), &evaluation_graph_.weights}};
   for (const auto& [program, weights] : readers) {
     for (WantedWeight& weight : wanted_weights(*program, *weights, file)) {
       const auto same = [&](const auto& one) { return one.second.place == weight.place; };
@@ -99,10 +100,10 @@ void TrainingEngine::load(const gguf::File& file) {
     const std::optional<std::uint64_t> available = room_on(*devices_[d]).available;
     if (!available || needed <= *available) continue;
     const auto [there, asked] = byte_words_apart(*available, needed);
-    throw Error(QUERN_DOES_NOT_FIT,
-                concat("training needs ", asked, " on ", devices_[d]->device()->label(), " (weights ", byte_words(bytes[d]),
-                       "), and ", there, " are available; a smaller micro_batch_size with more gradient_accumulation_steps, a shorter "
-                       "sequence_len or gradient_checkpointing: true needs less"));
+    throw Error(QUERN_DOES_NOT_FIT, concat("training needs ", asked, " on ", devices_[d]->device()->label(), " (weights ",
+                                           byte_words(bytes[d]), "), and ", there,
+                                           " are available; a smaller micro_batch_size with more gradient_accumulation_steps, a shorter "
+                                           "sequence_len or gradient_checkpointing: true needs less"));
   }
   for (const auto& [program, weight] : wanted) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);

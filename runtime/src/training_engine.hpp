@@ -18,10 +18,10 @@ namespace quern::runtime {
 /// Rows of whole examples, one behind the other; an example sees itself alone.
 struct MicroBatch {
   std::vector<std::int32_t> tokens;
-  std::vector<std::uint32_t> starts;       // first row of each example
-  std::vector<std::int32_t> label_rows;    // rows whose next token counts, ascending
-  std::vector<std::int32_t> labels;        // that next token
-  std::vector<float> label_weights;        // what its loss is multiplied by
+  std::vector<std::uint32_t> starts;     // first row of each example
+  std::vector<std::int32_t> label_rows;  // rows whose next token counts, ascending
+  std::vector<std::int32_t> labels;      // that next token
+  std::vector<float> label_weights;      // what its loss is multiplied by
 };
 
 struct TrainingEngineOptions {

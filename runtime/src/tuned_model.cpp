@@ -16,10 +16,12 @@ constexpr const char* file_name = "model.safetensors";
 constexpr std::pair<std::string_view, std::string_view> model_parts[] = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
 constexpr std::pair<std::string_view, std::string_view> layer_parts[] = {
-    {"attn_norm", "input_layernorm"},      {"ffn_norm", "post_attention_layernorm"}, {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},        {"attn_v", "self_attn.v_proj"},           {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},   {"attn_k_norm", "self_attn.k_norm"},      {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},             {"ffn_down", "mlp.down_proj"}};
+    {"attn_norm", "input_layernorm"},    {"ffn_norm", "post_attention_layernorm"},
+    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},      {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"}};
 
 /// "attn_q" of "blk.3.attn_q.weight", "output" of "output.weight".
 std::string_view part_of(std::string_view tensor) {
@@ -88,8 +90,7 @@ void read_tuned_safetensors(const std::string& folder, const gguf::File& base, c
     const safetensors::TensorInfo* found = file.find(name);
     if (found == nullptr) throw Error(QUERN_BAD_MODEL, concat(file.name(), " has no tensor '", name, "'"));
     if (found->shape != shape_of(info)) throw file.bad_tensor(name, "has another shape than the base");
-    write(tensor.first,
-          reordered(file.read_f32(*found), info, shape, peft::RowOrder::halves, peft::gguf_row_order(shape.architecture)));
+    write(tensor.first, reordered(file.read_f32(*found), info, shape, peft::RowOrder::halves, peft::gguf_row_order(shape.architecture)));
   }
 }
 

@@ -46,6 +46,9 @@ std::string example_of(const CLI::Option& option) {
                                                               {"LEVEL", "trace"},
                                                               {"LIMITS", "cpu=1G"},
                                                               {"BYTES", "8G"},
+                                                              {"lora|qlora|full", "qlora"},
+                                                              {"peft|gguf", "gguf"},
+                                                              {"f32|f16|bf16", "f16"},
                                                               {"X", "0.25"}};
   if (!takes_value(option)) return "1";
   const auto found = examples.find(option.get_type_name());

@@ -24,7 +24,7 @@ class Manual(Case):
             missing = sorted(f for f in flags if not re.search(re.escape(f) + r"(?![\w-])", page + common))
             self.assertEqual(missing, [], verb)
         self.assertGreater(seen, 100)
-        for code in ("0", "2", "3", "4", "5", "6", "7", "70"):
+        for code in ("0", "2", "3", "4", "5", "6", "7", "8", "70"):
             self.assertRegex(common, rf"(?m)^{code}\t")
 
     def test_every_verb_and_flag_has_its_place_in_c(self):

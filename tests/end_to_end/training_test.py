@@ -86,7 +86,11 @@ class Curves(Training):
                     expected, found = tensors(folder / "adapter_model.safetensors"), tensors(self.folder / f"{model}-{run}/adapter_model.safetensors")
                     self.assertEqual(sorted(found), sorted(expected))
                     for tensor, numbers in expected.items():
-                        self.assertLess(max(abs(a - b) for a, b in zip(numbers, found[tensor])), 1e-5, tensor)
+                        # AdamW divides a gradient by its own size. So where one lies within rounding of 0, single weights move by another
+                        # share of the rate (0.01): the largest difference is bounded by 2e-3 of it, the root of the mean square by 1e-4.
+                        differences = [abs(a - b) for a, b in zip(numbers, found[tensor])]
+                        self.assertLess(max(differences), 2e-5, tensor)
+                        self.assertLess((sum(d * d for d in differences) / len(differences)) ** 0.5, 1e-6, tensor)
 
     def test_all_weights(self):
         for model in ("llama", "qwen3"):

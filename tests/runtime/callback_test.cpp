@@ -219,14 +219,15 @@ TEST_F(Callbacks, InALineOfTheLogAllThatComputesIsBusy) {
                                      "quern_sequence_length",     "quern_generation_answer",   "quern_generation_top",
                                      "quern_evaluation_get_info", "quern_statistics_get_info", "quern_statistics_get_device",
                                      "quern_statistics_get_cut",  "quern_tensor_get_info",     "quern_estimate_get_info",
-                                     "quern_estimate_dtype"};
+                                     "quern_estimate_dtype",      "quern_training_get_info"};
   World nothing;
   for (const ApiCall& call : every_call()) {
     // A function without a status has nothing to say no with.
     const std::string name = call.name;
     const bool has_status = call.works == Works::on_owner || (call.call(nothing) != QUERN_OK && name.find("_count") == std::string::npos) ||
                             name == "quern_runtime_create" || name.find("_json") != std::string::npos || name == "quern_estimate_shape" ||
-                            name == "quern_pull" || name == "quern_find_model" || name == "quern_remove_model";
+                            name == "quern_training_starter" || name == "quern_pull" || name == "quern_find_model" ||
+                            name == "quern_remove_model";
     if (has_status && !answer.contains(name) && name != "quern_model_vocabulary" && name != "quern_vocabulary_size") busy.insert(name);
   }
   for (World* world : {static_cast<World*>(&here), static_cast<World*>(&other)}) {

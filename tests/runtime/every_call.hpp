@@ -92,7 +92,8 @@ inline quern_hub_options offline_hub(const World& w) {
 /// Settings of a run of the small model on the world's data.
 inline std::string training_settings(const World& w) {
   return R"({"base_model": ")" + w.model_file + R"(", "adapter": "lora", "lora_r": 2, "learning_rate": 0.001, "max_steps": 1000,
-    "datasets": [{"path": ")" + w.folder + R"(/data.jsonl"}], "val_set_size": 1, "output_dir": ")" + w.folder + R"(/run"})";
+    "datasets": [{"path": ")" +
+         w.folder + R"(/data.jsonl"}], "val_set_size": 1, "output_dir": ")" + w.folder + R"(/run"})";
 }
 
 inline const std::vector<ApiCall>& every_call() {
@@ -461,8 +462,7 @@ inline const std::vector<ApiCall>& every_call() {
        [](World& w) { return filled<quern_training_evaluation>([&](auto* out) { return quern_trainer_evaluate(w.trainer, out); }); }},
       {"quern_trainer_save", on_owner, [](World& w) { return quern_trainer_save(w.trainer, nullptr); }},
       {"quern_trainer_write_result", on_owner, [](World& w) { return quern_trainer_write_result(w.trainer); }},
-      {"quern_trainer_json", on_owner,
-       [](World& w) { return text_made([&](auto** out) { return quern_trainer_json(w.trainer, out); }); }},
+      {"quern_trainer_json", on_owner, [](World& w) { return text_made([&](auto** out) { return quern_trainer_json(w.trainer, out); }); }},
       {"quern_trainer_example_json", on_owner,
        [](World& w) { return text_made([&](auto** out) { return quern_trainer_example_json(w.trainer, 0, out); }); }},
   };

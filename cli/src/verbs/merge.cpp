@@ -26,7 +26,9 @@ ScaledAdapter scaled(const std::string& text) {
   double scale = 0;
   const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), scale);
   if (error != std::errc() || end != text.data() + text.size()) return adapter;
-  if (!std::isfinite(scale) || scale == 0) throw Failure(exit_usage, "merge: the scale of " + text + " must be a number other than 0");
+  if (!std::isfinite(scale) || scale == 0)
+    throw Failure(exit_usage, "merge: the scale of " + text +
+                                  " is 0 or no finite number, and nothing would be added; give another number behind the colon");
   return {text.substr(0, colon), scale};
 }
 
@@ -40,7 +42,8 @@ int merge_verb(const CommandLine& line, const Settings& settings) {
   if (!flags.type.empty() && options.keep == 0) {
     options.type = quern_dtype_from_name(flags.type.c_str());
     if (options.type == QUERN_DTYPE_NONE)
-      throw Failure(exit_usage, "merge: --type " + flags.type + " is no format of weights; f32, f16, bf16, q8_0 and q4_k are some, and keep");
+      throw Failure(exit_usage,
+                    "merge: --type " + flags.type + " is no format of weights; f32, f16, bf16, q8_0 and q4_k are some, and keep");
   }
   std::vector<ScaledAdapter> adapters;
   for (const std::string& text : flags.adapters) adapters.push_back(scaled(text));

@@ -54,7 +54,7 @@ class StopSignals {
  private:
   static inline std::atomic<quern_trainer*> current = nullptr;
   static inline volatile std::sig_atomic_t caught = 0;
-  struct sigaction before_[2] {};
+  struct sigaction before_[2]{};
 };
 
 Training open_training(const TrainFlags& flags, const YamlFile& file) {
@@ -81,12 +81,12 @@ Json json_of(const Text& text) { return Json::parse(view(text)); }
 std::string data_line(const std::string& what, const Json& data) {
   const auto count = [&](const char* name) { return data.at(name).get<std::uint64_t>(); };
   const std::uint64_t tokens = count("tokens"), labels = count("labels");
-  std::string line = what + std::string(12 - what.size(), ' ') + std::to_string(count("examples")) + " examples, " + std::to_string(tokens) +
-                     " tokens, " + std::to_string(labels) + " of them count";
+  std::string line = what + std::string(12 - what.size(), ' ') + std::to_string(count("examples")) + " examples, " +
+                     std::to_string(tokens) + " tokens, " + std::to_string(labels) + " of them count";
   if (tokens > 0) line += " (" + fixed(100.0 * static_cast<double>(labels) / static_cast<double>(tokens), 1) + " %)";
   line += ", the longest has " + std::to_string(count("longest"));
-  for (const auto& [name, words] : {std::pair("dropped_long", " too long"), {"dropped_unlabelled", " without a token that counts"},
-                                    {"bad_lines", " unreadable"}})
+  for (const auto& [name, words] :
+       {std::pair("dropped_long", " too long"), {"dropped_unlabelled", " without a token that counts"}, {"bad_lines", " unreadable"}})
     if (const std::uint64_t dropped = count(name); dropped > 0) line += "; " + std::to_string(dropped) + words + " left out";
   return line;
 }
@@ -143,11 +143,13 @@ int train_verb(const CommandLine& line, const Settings& settings) {
     write_out(view(text));
     return exit_ok;
   }
-  if (flags.file.empty()) throw Failure(exit_usage, "train: CFG is missing: give a settings file; quern train --init lora MODEL writes one");
+  if (flags.file.empty())
+    throw Failure(exit_usage, "train: CFG is missing: give a settings file; quern train --init lora MODEL writes one");
   const YamlFile file = read_yaml(flags.file);
   const Training training = open_training(flags, file);
   const auto info = get<quern_training_info>(quern_training_get_info, static_cast<const quern_training*>(training.get()));
-  if (*info.base_model == '\0') throw Failure(exit_usage, flags.file + ": base_model is missing: the GGUF file or the name of the model to train");
+  if (*info.base_model == '\0')
+    throw Failure(exit_usage, flags.file + ": base_model is missing; give the GGUF file, or the name of the model, that is to be trained");
   const Runtime runtime = open_runtime(settings);
   check(quern_runtime_ready(runtime.get()));
   const std::string base = model_path(info.base_model, settings, {.pull = line.named.pull, .offer = !line.quiet, .quiet = line.quiet});
@@ -155,7 +157,8 @@ int train_verb(const CommandLine& line, const Settings& settings) {
   TrainingLog log(info.output_dir, info.logging_steps, line.quiet);
   const quern_training_callbacks callbacks = log.callbacks();
   const quern_training_callbacks* told = &callbacks;
-  const Trainer trainer = make<Trainer>(quern_trainer_create, runtime.get(), static_cast<const quern_training*>(training.get()), base.c_str(), told);
+  const Trainer trainer =
+      make<Trainer>(quern_trainer_create, runtime.get(), static_cast<const quern_training*>(training.get()), base.c_str(), told);
   const Json plan = json_of(make<Text>(quern_trainer_json, trainer.get()));
   if (flags.show_data) {
     show_data(trainer.get(), *flags.show_data, line.json);
@@ -186,7 +189,8 @@ int train_verb(const CommandLine& line, const Settings& settings) {
   if (line.json) write_json(result);
   else write_out(log.closing_page(word_of(end)));
   if (end == QUERN_TRAINING_WATCHDOG)
-    throw Failure(exit_watchdog, "the run ended by its watchdog: the loss was too high or not finite; lower learning_rate, or look at the data");
+    throw Failure(exit_watchdog,
+                  "the run ended by its watchdog: the loss was too high or not finite; lower learning_rate, or look at the data");
   if (const int signal = StopSignals::signal(); end == QUERN_TRAINING_STOPPED && signal != 0) return 128 + signal;
   return exit_ok;
 }

@@ -24,8 +24,7 @@ struct Layer {
 
   ValueId product(ValueId x, std::string_view part, bool bias) const {
     const ValueId b = weight(concat(part, ".weight"));
-    const ValueId y =
-        ops::matmul(graph(), x, b, bias ? weight(concat(part, ".bias")) : no_value, no_value, {}, context.node(name(part)));
+    const ValueId y = ops::matmul(graph(), x, b, bias ? weight(concat(part, ".bias")) : no_value, no_value, {}, context.node(name(part)));
     return context.adapt(index, part, x, y);
   }
 

@@ -52,7 +52,8 @@ TrainedLayout adapter_layout(const Hyperparameters& model, const std::vector<std
   TrainedLayout layout;
   for (const std::uint32_t layer : layers) {
     if (layer >= model.layers)
-      throw Error(QUERN_INVALID_ARGUMENT, concat("an adapter of layer ", layer, " was asked for; the model has layers 0 to ", model.layers - 1));
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat("an adapter of layer ", layer, " was asked for; the model has layers 0 to ", model.layers - 1));
     for (std::size_t place = 0; place < known.size(); ++place) {
       const Part& part = known[place];
       if (std::ranges::find(parts, part.name) == parts.end()) continue;

@@ -42,7 +42,8 @@ class TrainingBuilder final : public LayerContext {
 
   ValueId weight(const std::string& tensor) override {
     const gguf::TensorInfo& info = file_.require_tensor(tensor);
-    if (const auto trained = tensors_.find(tensor); trained != tensors_.end()) return trained_view(trained->second->first, tensor_shape(info));
+    if (const auto trained = tensors_.find(tensor); trained != tensors_.end())
+      return trained_view(trained->second->first, tensor_shape(info));
     const ValueId value = graph.constant(tensor, info.dtype, tensor_shape(info));
     training.weights.push_back({value, tensor});
     return value;
@@ -212,8 +213,7 @@ UpdateGraph build_update(const TrainedLayout& layout, const UpdateOptions& optio
   update.finite = norm.finite;
   graph.mark_output(update.norm, "norm");
   graph.mark_output(update.finite, "finite");
-  const ValueId scale =
-      options.max_norm > 0 ? ops::clip_scale(graph, norm.norm, no_value, options.max_norm, {.name = "clip"}) : no_value;
+  const ValueId scale = options.max_norm > 0 ? ops::clip_scale(graph, norm.norm, no_value, options.max_norm, {.name = "clip"}) : no_value;
   // What decays and what does not is one contiguous part each.
   const auto part = [&](ValueId of, std::uint64_t first, std::uint64_t count) {
     if (of == no_value || count == layout.elements) return of;

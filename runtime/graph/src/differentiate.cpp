@@ -72,7 +72,8 @@ class Walk {
 
   void check_value(ValueId value, const char* what) const {
     if (value >= graph_.values().size()) refuse_gradient(what, " is value ", value, ", which is not in graph '", graph_.name(), "'");
-    if (!is_float(graph_.value(value).dtype)) refuse_gradient(what, " ", text(value), " is no float; only f32, f16 and bf16 have gradients");
+    if (!is_float(graph_.value(value).dtype))
+      refuse_gradient(what, " ", text(value), " is no float; only f32, f16 and bf16 have gradients");
   }
 
   void check_arguments() const {
@@ -84,14 +85,16 @@ class Walk {
     }
     for (const GradientWanted& one : wanted_) {
       check_value(one.value, "the parameter");
-      if (!is_contiguous(graph_, one.value)) refuse_gradient("the parameter ", text(one.value), " is a strided view; ask for what it is a view of");
+      if (!is_contiguous(graph_, one.value))
+        refuse_gradient("the parameter ", text(one.value), " is a strided view; ask for what it is a view of");
       if (one.into != no_value) check_into(one);
     }
     if (options_.checkpointing != Checkpointing::none && options_.segments.empty())
       refuse_gradient("checkpointing needs segments, the nodes at which layers begin");
     for (std::size_t i = 0; i < options_.segments.size(); ++i)
       if (options_.segments[i] >= graph_.nodes().size() || (i > 0 && options_.segments[i] <= options_.segments[i - 1]))
-        refuse_gradient("segment ", i, " begins at node ", options_.segments[i], "; segments must ascend and be below ", graph_.nodes().size());
+        refuse_gradient("segment ", i, " begins at node ", options_.segments[i], "; segments must ascend and be below ",
+                        graph_.nodes().size());
   }
 
   void check_into(const GradientWanted& one) const {
@@ -100,12 +103,14 @@ class Walk {
     if (into.dtype != QUERN_F32 || graph_.value(graph_.root(one.into)).kind != QUERN_VALUE_STATE || !is_contiguous(graph_, one.into) ||
         into.shape != graph_.value(one.value).shape)
       refuse_gradient("the gradient of ", text(one.value), " is to be added to ", text(one.into),
-             "; that must be f32 state of the same shape, or a contiguous view of one");
+                      "; that must be f32 state of the same shape, or a contiguous view of one");
     for (const GradientSeed& seed : seeds_)
-      if (overlap(graph_, seed.gradient, one.into)) refuse_gradient(text(one.into), " is to take a gradient and is the gradient of a seed too");
+      if (overlap(graph_, seed.gradient, one.into))
+        refuse_gradient(text(one.into), " is to take a gradient and is the gradient of a seed too");
     for (const GradientWanted& other : wanted_)
       if (overlap(graph_, other.value, one.into) || (&other != &one && other.into != no_value && overlap(graph_, other.into, one.into)))
-        refuse_gradient(text(one.into), " is to take the gradient of ", text(one.value), " but shares memory with a parameter or with another sum");
+        refuse_gradient(text(one.into), " is to take the gradient of ", text(one.value),
+                        " but shares memory with a parameter or with another sum");
   }
 
   /// Whether a change of the value changes what reads it: integers only choose. A block format counts, so that it is refused.

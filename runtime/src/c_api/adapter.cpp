@@ -36,7 +36,8 @@ quern_status quern_export_adapter(const char* adapter, const char* base, uint32_
     require(adapter, "adapter");
     require(base, "base");
     require(out, "out");
-    if (format > QUERN_ADAPTER_GGUF) throw Error(QUERN_INVALID_ARGUMENT, concat("format is ", format, "; it is QUERN_ADAPTER_PEFT or QUERN_ADAPTER_GGUF"));
+    if (format > QUERN_ADAPTER_GGUF)
+      throw Error(QUERN_INVALID_ARGUMENT, concat("format is ", format, "; it is QUERN_ADAPTER_PEFT or QUERN_ADAPTER_GGUF"));
     runtime::export_adapter(adapter, base, format == QUERN_ADAPTER_PEFT ? runtime::AdapterFormat::peft : runtime::AdapterFormat::gguf,
                             dtype == QUERN_DTYPE_NONE ? quern_dtype{QUERN_F32} : dtype, out);
   });

@@ -171,7 +171,9 @@ quern_status quern_training_starter(const char* kind, const char* model, quern_t
     const std::string_view word = kind;
     if (word != "lora" && word != "qlora" && word != "full")
       throw Error(QUERN_INVALID_ARGUMENT, concat("'", word.substr(0, 40), "' is no kind of training: lora, qlora or full"));
-    const training::Adapter adapter = word == "lora" ? training::Adapter::lora : word == "qlora" ? training::Adapter::qlora : training::Adapter::none;
+    const training::Adapter adapter = word == "lora"    ? training::Adapter::lora
+                                      : word == "qlora" ? training::Adapter::qlora
+                                                        : training::Adapter::none;
     *out = make_text(training::starter_file(adapter, text_or_empty(model)));
   });
 }
@@ -191,8 +193,7 @@ quern_status quern_trainer_create(quern_runtime* runtime, const quern_training* 
     const training::Settings settings = training->parsed.settings;
     auto handle = std::make_unique<quern_trainer>();
     handle->runtime = kept;
-    handle->trainer =
-        std::make_unique<runtime::Trainer>(kept, base == nullptr ? settings.base_model : std::string(base), settings, told);
+    handle->trainer = std::make_unique<runtime::Trainer>(kept, base == nullptr ? settings.base_model : std::string(base), settings, told);
     *out = handle.release();
   });
 }

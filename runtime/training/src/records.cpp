@@ -90,7 +90,7 @@ std::string role_of_sharegpt(const std::string& from) {
   for (const auto& [name, role] : roles)
     if (name == from) return role;
   refuse_record("'from' is ", in_quotes(from),
-         "; known are human, user, gpt, assistant, chatgpt, bot, model, system, tool, function and observation");
+                "; known are human, user, gpt, assistant, chatgpt, bot, model, system, tool, function and observation");
 }
 
 /// Reads the messages of one example. What is for training alone does not reach the template, so that `quern run` gives the same ids.
@@ -270,7 +270,7 @@ Record read_prompt_completion(const Json& example, const DatasetOptions& options
     return TextRecord{{{*prompt.text(), false}, {*completion.text(), true}}, true};
   if (prompt.list() == nullptr || completion.list() == nullptr)
     refuse_record(in_quotes(options.fields.prompt), " is ", kind_of(prompt), " and ", in_quotes(options.fields.completion), " is ",
-           kind_of(completion), "; both have to be strings, or both lists of messages");
+                  kind_of(completion), "; both have to be strings, or both lists of messages");
   MessageReader reader(ExampleType::chat_template, options);
   reader.all_count = false;
   for (const Json& message : *prompt.list()) reader.add(message);
@@ -306,7 +306,8 @@ Record read_tokens(const Json& example) {
     if (found == nullptr || found->is_null()) return nullptr;
     const Json::List& list = require_list(example, member);
     if (list.size() != record.ids.size())
-      refuse_record(in_quotes(member), " has ", list.size(), " entries and 'input_ids' ", record.ids.size(), "; both have one for each token");
+      refuse_record(in_quotes(member), " has ", list.size(), " entries and 'input_ids' ", record.ids.size(),
+                    "; both have one for each token");
     return &list;
   };
   if (const Json::List* weights = list_of("weights")) {
@@ -327,7 +328,8 @@ Record read_tokens(const Json& example) {
   }
   if (const Json::List* mask = list_of("attention_mask"))
     for (std::size_t i = 0; i < mask->size(); ++i)
-      if ((*mask)[i].integer() != 1) refuse_record("entry ", i, " of 'attention_mask' is not 1; leave padding out, rows have their own lengths");
+      if ((*mask)[i].integer() != 1)
+        refuse_record("entry ", i, " of 'attention_mask' is not 1; leave padding out, rows have their own lengths");
   return record;
 }
 
@@ -369,7 +371,7 @@ ExampleType detect_type(const Json& example, const FieldNames& fields) {
   if (has(fields.instruction) && has(fields.output)) return ExampleType::alpaca;
   if (has(fields.text)) return ExampleType::completion;
   refuse_record("the members ", members_of(example), " are those of no known type; known are ", known_example_types(),
-         "; name the type and the fields in the settings");
+                "; name the type and the fields in the settings");
 }
 
 Record read_record(const Json& example, ExampleType type, const DatasetOptions& options) {

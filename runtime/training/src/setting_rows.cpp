@@ -15,7 +15,8 @@ constexpr double most = std::numeric_limits<double>::max();
 
 constexpr Choice<Adapter> adapters[] = {
     {"none", Adapter::none}, {"lora", Adapter::lora}, {"qlora", Adapter::qlora}, {"full", Adapter::none}};
-constexpr Choice<ExcessLength> overlong[] = {{"drop", ExcessLength::drop}, {"truncate", ExcessLength::truncate}, {"raise", ExcessLength::raise}};
+constexpr Choice<ExcessLength> overlong[] = {
+    {"drop", ExcessLength::drop}, {"truncate", ExcessLength::truncate}, {"raise", ExcessLength::raise}};
 constexpr Choice<ScheduleKind> schedules[] = {{"constant", ScheduleKind::constant},
                                               {"constant_with_warmup", ScheduleKind::constant_with_warmup},
                                               {"linear", ScheduleKind::linear},

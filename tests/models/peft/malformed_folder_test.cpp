@@ -89,7 +89,8 @@ TEST(PeftMalformed, SizesHaveToAgree) {
 }
 
 TEST(PeftMalformed, NumbersThatAreNotFiniteAreRefused) {
-  expect_words(refused_folder(pair_of({2, 64}, {64, 2}, std::numeric_limits<float>::quiet_NaN())), {"A of layers.0.self_attn.q_proj holds nan"});
+  expect_words(refused_folder(pair_of({2, 64}, {64, 2}, std::numeric_limits<float>::quiet_NaN())),
+               {"A of layers.0.self_attn.q_proj holds nan"});
   expect_words(refused_folder(pair_of({2, 64}, {64, 2}, -std::numeric_limits<float>::infinity())), {"holds -inf"});
 }
 

@@ -65,17 +65,17 @@ std::uint32_t labels_of_chunk(std::uint32_t vocabulary, std::uint64_t bytes = st
 struct TrainingGraph {
   explicit TrainingGraph(graph::Graph g) : graph(std::move(g)) {}
   graph::Graph graph;
-  graph::SymbolId tokens = 0;           // T
-  graph::ValueId token, position;       // i32 [T], inputs; the position in the row's own example
-  graph::ValueId mask;                  // f32 [T, T], input: 0 where a row may see the other, minus infinity elsewhere
-  graph::ValueId rope_table;            // as in StepGraph
-  graph::ValueId loss;                  // f32 [1], state: the sum of weight times loss is added to it
-  graph::ValueId trained;               // f32 [elements], state; no_value where nothing is trained
-  graph::ValueId gradient;              // the same, state: gradients are added to it; no_value without `backward`
-  graph::ValueId seed, dropout_step;    // u32 [2] and i32 [1], inputs; no_value without dropout
-  graph::ValueId logits;                // f32 [L, vocabulary], output of the first chunk; no_value unless asked for
+  graph::SymbolId tokens = 0;         // T
+  graph::ValueId token, position;     // i32 [T], inputs; the position in the row's own example
+  graph::ValueId mask;                // f32 [T, T], input: 0 where a row may see the other, minus infinity elsewhere
+  graph::ValueId rope_table;          // as in StepGraph
+  graph::ValueId loss;                // f32 [1], state: the sum of weight times loss is added to it
+  graph::ValueId trained;             // f32 [elements], state; no_value where nothing is trained
+  graph::ValueId gradient;            // the same, state: gradients are added to it; no_value without `backward`
+  graph::ValueId seed, dropout_step;  // u32 [2] and i32 [1], inputs; no_value without dropout
+  graph::ValueId logits;              // f32 [L, vocabulary], output of the first chunk; no_value unless asked for
   struct Chunk {
-    graph::SymbolId labels = 0;           // L
+    graph::SymbolId labels = 0;         // L
     graph::ValueId row, label, weight;  // i32, i32 and f32 [L], inputs
   };
   std::vector<Chunk> chunks;
@@ -95,10 +95,10 @@ struct UpdateOptions {
 struct UpdateGraph {
   explicit UpdateGraph(graph::Graph g) : graph(std::move(g)) {}
   graph::Graph graph;
-  graph::ValueId trained, gradient;          // f32 [elements], state; the gradient is 0 afterwards
+  graph::ValueId trained, gradient;                                                // f32 [elements], state; the gradient is 0 afterwards
   graph::ValueId first_moment = graph::no_value, second_moment = graph::no_value;  // of AdamW; the momentum of SGD is the first
-  graph::ValueId step, rate;                 // i32 [1] from 1, f32 [1]; inputs
-  graph::ValueId norm, finite;               // f32 [1] before clipping, i32 [1]; outputs. Nothing changes unless all gradients are finite.
+  graph::ValueId step, rate;                                                       // i32 [1] from 1, f32 [1]; inputs
+  graph::ValueId norm, finite;  // f32 [1] before clipping, i32 [1]; outputs. Nothing changes unless all gradients are finite.
 };
 UpdateGraph build_update(const TrainedLayout& layout, const UpdateOptions& options);
 
