@@ -92,6 +92,7 @@ class Evaluator {
   TextBuilder* capture_ = nullptr;
   MarksBuilder generated_;  ///< which bytes of the output {% generation %} wrote
   bool generated_elsewhere_ = false;
+  int generations_ = 0;  ///< blocks that are open; a render that fails leaves them so, and is over
 };
 
 }  // namespace quern::jinja

@@ -205,9 +205,11 @@ Evaluator::Flow Evaluator::execute_filter_block(const FilterBlock& block) {
 Evaluator::Flow Evaluator::execute_generation(const ScopedBody& generation) {
   const ScopeGuard scope(*this, scope_);
   const std::size_t begin = output_.size();
-  generated_elsewhere_ = generated_elsewhere_ || capture_ != nullptr;
+  const bool is_outermost = generations_++ == 0;  // what lies in a block is its own, wherever the text goes on its way
+  if (is_outermost && capture_ != nullptr) generated_elsewhere_ = true;
   const Flow flow = execute(generation.body);
-  if (capture_ == nullptr && output_.size() > begin) generated_.add(begin, output_.size());
+  --generations_;
+  if (is_outermost && capture_ == nullptr && output_.size() > begin) generated_.add(begin, output_.size());
   return flow;
 }
 
