@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fails on a change of the plugin ABI that is not an append.
 
-  check_abi_append.py OLD.inc NEW.inc     two files written by layout.py
-  check_abi_append.py --released          each file of layout/released against the present layout
+  check_abi_append.py OLD.inc NEW.inc     two files written by layout.py --all
+  check_abi_append.py --released          each file of layout/released against the present headers
 
 An append is: a new struct, new members behind the old ones of a struct that is not held by value in another, a new constant,
 a new op, a new format. A function table or struct that grew needs a greater QUERN_ABI_MINOR, a new op a greater
@@ -12,6 +12,10 @@ Exit 0: only appends. 1: something else, one line each on stderr. 2: usage, or a
 import pathlib
 import re
 import sys
+import tempfile
+
+import headers
+import layout
 
 # Constants that count or cover the others, and so may grow.
 GROWING = {"QUERN_ABI_MINOR", "QUERN_OPSET_VERSION", "QUERN_FORMAT_TABLE_VERSION", "QUERN_PLAN_CACHE_VERSION",
@@ -99,12 +103,15 @@ def compare(old_path, new_path):
 
 
 def main(arguments):
-    layouts = pathlib.Path(__file__).resolve().parent.parent / "layout"
+    layouts = layout.ROOT / "layout"
     try:
         if arguments == ["--released"]:
             releases = sorted((layouts / "released").glob("*.inc"))
             print(f"{len(releases)} released layouts to compare with")
-            return max([compare(old, layouts / "quern_layout.inc") for old in releases], default=0)
+            with tempfile.TemporaryDirectory() as scratch:
+                present = pathlib.Path(scratch, "present.inc")
+                present.write_text(layout.layout(headers.include_folder())[0])
+                return max([compare(old, present) for old in releases], default=0)
         if len(arguments) != 2:
             print(__doc__, file=sys.stderr)
             return 2

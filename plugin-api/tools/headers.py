@@ -55,7 +55,7 @@ def structs(folder):
 def constants(folder):
     """Names of all numeric macros and enumerators, and (name, text) of all string macros."""
     numbers, texts = [], []
-    for header in ABI_HEADERS:
+    for header in [*ABI_HEADERS, "ops.def"]:
         source = without_comments((folder / header).read_text())
         for match in re.finditer(r"^#define (QUERN_\w+) +(\S.*?) *$", source, flags=re.M):
             if match[2].startswith('"'):

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Pins the layout of the plugin ABI.
 
-  layout.py            writes layout/quern_layout.inc and include/quern/quern_min_sizes.h
-  layout.py --check    writes nothing; exit 1 and a diff where a file is not what would be written
+  layout.py              writes layout/quern_layout.inc and include/quern/quern_min_sizes.h
+  layout.py --check      writes nothing; exit 1 and a diff where a file is not what would be written
+  layout.py --all FILE   writes FILE: the same with the ops, keys and formats, as a release keeps it
 
+The committed file leaves out what ops.def, keys.def and the table of formats are the one source of, so that a new op or format does not
+change it. check_abi_append.py compares them with the releases.
 It compiles and runs a C program that prints sizeof and offsetof of every struct member and the value of every constant.
 Refused: a member that is not a fixed-width integer, a double, a pointer or another struct; padding without a name.
 """
@@ -138,6 +141,20 @@ def layout(folder):
     return "".join(out), sizes
 
 
+def pinned(text, folder):
+    """The text without the rows of tables: ops, keys, formats, and what counts them."""
+    formats = re.findall(r"^QUERN_LAYOUT_ROW\(format, (\w+),", text, flags=re.M)
+    tables = {"QUERN_OPSET_VERSION", "QUERN_FORMAT_TABLE_VERSION", "QUERN_FORMAT_COUNT"}
+    tables |= {f"QUERN_OP_{row['NAME']}" for row in headers.ops(folder)} | {f"QUERN_KEY_{row['NAME']}" for row in headers.keys(folder)}
+    tables |= {f"QUERN_{name.upper()}" for name in formats}
+    kept = []
+    for line in text.splitlines(True):
+        value = re.match(r"QUERN_LAYOUT_VALUE\((\w+),", line)
+        if not (value and value[1] in tables) and not re.match(r"QUERN_LAYOUT_ROW\((op|format),", line):
+            kept.append(line)
+    return "".join(kept)
+
+
 def released_sizes():
     """Sizes of the first release, once there is one; a struct of a later minor counts from its own first layout."""
     sizes = {}
@@ -161,6 +178,7 @@ def min_sizes(sizes):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--check", action="store_true")
+    arguments.add_argument("--all", metavar="FILE", type=pathlib.Path)
     options = arguments.parse_args()
     folder = headers.include_folder()
     try:
@@ -168,7 +186,10 @@ def main():
     except headers.HeaderError as error:
         print(error, file=sys.stderr)
         return 1
-    wanted = {ROOT / "layout" / "quern_layout.inc": inc, folder / "quern_min_sizes.h": min_sizes(sizes)}
+    if options.all:
+        options.all.write_text(inc)
+        return 0
+    wanted = {ROOT / "layout" / "quern_layout.inc": pinned(inc, folder), folder / "quern_min_sizes.h": min_sizes(sizes)}
     bad = 0
     for path, text in wanted.items():
         have = path.read_text() if path.exists() else ""

@@ -28,6 +28,10 @@ def declarations(text):
     """What a header declares: without its guard, its includes, and the lines for C++."""
     body = re.sub(r"#ifdef __cplusplus\n.*?#endif\n", "", text, flags=re.S)
     body = re.sub(r"^#include .*\n|^#ifndef QUERN_\w+_H\n|^#define QUERN_\w+_H\n", "", body, flags=re.M)
+    # Ids and tables of block formats: quern_formats.h itself is read better, and a new one does not change the page.
+    body = re.sub(r"/\* Block formats, .*?(?=\n#endif)", "", body, flags=re.S)
+    body = re.sub(r"^QUERN_FORMAT_TABLE .*?^\};\n", "", body, flags=re.S | re.M)
+    body = re.sub(r"^/\* All of them, in the order of their ids\. \*/\n(#define .*\n)*", "", body, flags=re.M)
     return re.sub(r"#endif\s*$", "", body.rstrip()).strip("\n")
 
 
@@ -35,7 +39,8 @@ def page():
     api = c_api_reference()
     out = ["<!-- Written by plugin-api/tools/reference.py from the headers in include/quern. Change them, then run it. -->",
            "# The plugin ABI, header by header", "",
-           "[CONTRACT.md](CONTRACT.md) has the rules that the comments name like [C12]. [OPS.md](OPS.md) has the ops.", "", "| header | declares |", "|---|---|"]
+           "[CONTRACT.md](CONTRACT.md) has the rules that the comments name like [C12]. [OPS.md](OPS.md) has the ops.",
+           "The ids of block formats are in [quern_dtypes.h](include/quern/quern_dtypes.h), their tables in [quern_formats.h](include/quern/quern_formats.h).", "", "| header | declares |", "|---|---|"]
     sections, count = [], 0
     for name in ORDER:
         text = (HEADERS / f"quern_{name}.h").read_text()

@@ -24,7 +24,8 @@ class AppendCheck(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        self.old = ROOT / "layout" / "quern_layout.inc"
+        self.old = pathlib.Path(self.folder.name, "old.inc")
+        self.assertEqual(run("layout.py", "--all", self.old)[0], 0)
         self.text = self.old.read_text()
 
     def check(self, text):
@@ -131,7 +132,18 @@ class HeaderStyle(unittest.TestCase):
     def test_sees_a_member_that_moved(self):
         text, _ = self.layout_of("  uint64_t runs;\n  uint64_t device_allocations;",
                                  "  uint64_t device_allocations;\n  uint64_t runs;")
-        self.assertNotEqual(text, (ROOT / "layout" / "quern_layout.inc").read_text())
+        self.assertNotEqual(layout.pinned(text, headers.include_folder()), (ROOT / "layout" / "quern_layout.inc").read_text())
+
+    def test_a_new_op_changes_what_a_release_keeps_and_not_the_committed_layout(self):
+        row = 'QUERN_OP(175, NORM, norm, reduction, "x", "y", "", "mul")\n'
+        text, _ = self.layout_of(row, row + 'QUERN_OP(176, BRANDNEW, brandnew, reduction, "x", "y", "", "-")\n', "ops.def")
+        self.assertIn('QUERN_LAYOUT_ROW(op, brandnew, "x -> y | ")', text)
+        self.assertIn("QUERN_LAYOUT_VALUE(QUERN_OP_BRANDNEW, 176ull)", text)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch, "quern")
+            shutil.copytree(ROOT / "include" / "quern", folder)
+            (folder / "ops.def").write_text((folder / "ops.def").read_text().replace(row, row + 'QUERN_OP(176, BRANDNEW, brandnew, reduction, "x", "y", "", "-")\n'))
+            self.assertEqual(layout.pinned(text, folder), (ROOT / "layout" / "quern_layout.inc").read_text())
 
 
 class OpTables(unittest.TestCase):

@@ -27,9 +27,10 @@ extern "C" {
 #define QUERN_ABI_EPOCH 1u /* in the name of the entry; another epoch is another symbol */
 #define QUERN_ABI_MINOR 1u /* appended functions and fields */
 #define QUERN_ABI_MINOR_SUPPORTED 2u /* a host accepts plugins down to this many minors behind its own */
-#define QUERN_OPSET_VERSION 1u
-#define QUERN_FORMAT_TABLE_VERSION 1u
 #define QUERN_PLAN_CACHE_VERSION 1u
+#define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient)
+#include "ops.def" /* for QUERN_OPSET_VERSION; QUERN_FORMAT_TABLE_VERSION is in quern_dtypes.h */
+#undef QUERN_OP
 
 /* A set bit means: a reader that does not know this struct type answers QUERN_UNSUPPORTED instead of skipping it. */
 #define QUERN_MUST_UNDERSTAND 0x80000000u

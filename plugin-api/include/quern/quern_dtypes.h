@@ -29,4 +29,6 @@ typedef uint32_t quern_dtype;
 #define QUERN_Q5_K 43u
 #define QUERN_Q6_K 44u
 
+#define QUERN_FORMAT_TABLE_VERSION 1u /* the first format behind a release raises it */
+
 #endif
