@@ -9,7 +9,7 @@ namespace quern::vulkan {
 const Op* find_op(std::uint32_t op) noexcept {
   static const std::span<const Op> tables[] = {
 #define QUERN_VULKAN_OPS(family) family##_ops,
-#include "ops/tables.def"
+#include "vulkan_op_tables.def"
 #undef QUERN_VULKAN_OPS
   };
   for (const std::span<const Op> table : tables)

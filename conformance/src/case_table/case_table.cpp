@@ -11,7 +11,7 @@
 namespace quern::conformance {
 
 #define QUERN_CONFORMANCE_FAMILY(name) extern const Family name##_family;
-#include "case_table/families.def"
+#include "op_families.def"
 #include "case_table/graph_families.def"
 #undef QUERN_CONFORMANCE_FAMILY
 extern const Family onnx_family;
@@ -152,7 +152,7 @@ CaseTable::CaseTable() {
     family.generate(sink);
   };
 #define QUERN_CONFORMANCE_FAMILY(name) take(name##_family);
-#include "case_table/families.def"
+#include "op_families.def"
 #include "case_table/graph_families.def"
 #undef QUERN_CONFORMANCE_FAMILY
   take(onnx_family);  // behind the others: it has their references

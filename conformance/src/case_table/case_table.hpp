@@ -1,4 +1,4 @@
-// All cases of the suite, made by the op families of families.def.
+// All cases of the suite, made by the families of ops/ and graphs/.
 #pragma once
 
 #include "case_table/case.hpp"

@@ -25,9 +25,11 @@ std::string count_and_hash(Names names, const char* between) {
   return std::to_string(names.size()) + between + digits;
 }
 
-std::map<std::string, Names> names_by_family(const CaseTable& table, Profile profile) {
+/// The cases that a profile has and no smaller one.
+std::map<std::string, Names> own_names_by_family(const CaseTable& table, Profile profile) {
   std::map<std::string, Names> names;
-  for (const Case* c : table.of(profile)) names[c->family].push_back(c->name);
+  for (const Case* c : table.of(profile))
+    if (c->profile == profile) names[c->family].push_back(c->name);
   return names;
 }
 
@@ -53,9 +55,14 @@ std::string in_words(const std::string& row) {
 }  // namespace
 
 std::string manifest_text(const CaseTable& table, Profile profile) {
-  std::string text = std::string("# ") + profile_name(profile) + ": " + manifest_line(table, profile) + "\n";
-  for (const auto& [family, names] : names_by_family(table, profile)) text += family + " " + count_and_hash(names, " ") + "\n";
-  return text;
+  Names all;
+  std::string rows;
+  for (const auto& [family, names] : own_names_by_family(table, profile)) {
+    all.insert(all.end(), names.begin(), names.end());
+    rows += family + " " + count_and_hash(names, " ") + "\n";
+  }
+  const char* beyond = profile == Profile::full ? " beyond quick" : "";
+  return std::string("# ") + profile_name(profile) + beyond + ": " + count_and_hash(std::move(all), " cases, hash ") + "\n" + rows;
 }
 
 std::string manifest_line(const CaseTable& table, Profile profile) {
@@ -88,6 +95,8 @@ std::string manifest_difference(const CaseTable& table, Profile profile, const s
 }
 
 std::string manifest_problem(const CaseTable& table, Profile profile) {
+  if (profile == Profile::full)  // which has quick's cases too
+    if (std::string problem = manifest_problem(table, Profile::quick); !problem.empty()) return problem;
   return manifest_difference(table, profile,
                              profile == Profile::quick  ? manifest_quick
                              : profile == Profile::full ? manifest_full

@@ -1,4 +1,4 @@
-// Declares every table of tables.def: `<name>_kernels`, a span over the rows of ops/<name>.cpp.
+// Declares every table of this folder: `<name>_kernels`, a span over rows. The build lists them in cpu_op_tables.def.
 #pragma once
 
 #include "../kernel.hpp"
@@ -6,7 +6,7 @@
 namespace quern::cpu {
 
 #define QUERN_CPU_TABLE(name) extern const std::span<const Kernel> name##_kernels;
-#include "tables.def"
+#include "cpu_op_tables.def"
 #undef QUERN_CPU_TABLE
 
 }  // namespace quern::cpu
