@@ -2,6 +2,7 @@
 #include "rule_cases.hpp"
 
 #include "quern/graph/op_info.hpp"
+#include "support/op_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -57,13 +58,51 @@ INSTANTIATE_TEST_SUITE_P(Ops, Rules, testing::ValuesIn(all_cases()), [](const au
   return name + "_" + one.param.name;
 });
 
-TEST(Rules, EveryOpHasAnAcceptedAndARefusedCase) {
+/// The node of a call of OPS.md, its first input in `dtype`.
+void add_row_call(Bench& bench, std::uint32_t op, const RowCall& call, quern_dtype dtype) {
+  std::vector<ValueId> inputs;
+  for (const RowOperand& operand : call.inputs) {
+    Shape shape;
+    for (const std::int64_t d : operand.dims) shape.push_back(Dim(d));
+    inputs.push_back(bench.in(inputs.empty() ? dtype : operand.dtype, shape));
+  }
+  bench.g.add_node(op, inputs, {}, here());
+}
+
+/// As OPS.md has it: each dtype of the row is accepted, with outputs of the row's dtypes and shapes, and u8 is refused.
+void expect_the_rule_of_the_row(const graph::OpInfo& op) {
+  const std::vector<RowCall> calls = row_calls(QUERN_SOURCE_DIR "/plugin-api/OPS.md", op.id);
+  ASSERT_FALSE(calls.empty()) << op.name;
+  for (const RowCall& call : calls) {
+    ASSERT_TRUE(row_is_whole(call)) << op.name << ": its row alone does not say what it takes; it needs cases of its own";
+    Bench bench;
+    ASSERT_NO_THROW(add_row_call(bench, op.id, call, call.inputs[0].dtype)) << op.name;
+    const std::vector<ValueId>& outputs = bench.g.nodes().back().outputs;
+    ASSERT_GE(outputs.size(), call.outputs.size()) << op.name;
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+      EXPECT_EQ(bench.g.value(outputs[i]).dtype, call.outputs[i].dtype) << op.name;
+      ASSERT_EQ(bench.g.value(outputs[i]).shape.size(), call.outputs[i].dims.size()) << op.name;
+      for (std::size_t d = 0; d < call.outputs[i].dims.size(); ++d)
+        EXPECT_EQ(bench.g.value(outputs[i]).shape[d].size, call.outputs[i].dims[d]) << op.name;
+    }
+    Bench other;
+    EXPECT_THROW(add_row_call(other, op.id, call, QUERN_U8), Error) << op.name;
+    EXPECT_TRUE(other.g.nodes().empty()) << op.name;
+  }
+}
+
+TEST(Rules, EveryOpHasAnAcceptedAndARefusedCaseOrThoseOfItsRow) {
   std::set<std::uint32_t> accepted, refused;
   for (const RuleCase& one : all_cases()) (one.words.empty() ? accepted : refused).insert(one.op);
-  for (const graph::OpInfo& op : graph::all_ops()) {
-    EXPECT_TRUE(accepted.contains(op.id)) << op.name;
-    EXPECT_TRUE(refused.contains(op.id)) << op.name;
-  }
+  for (const graph::OpInfo& op : graph::all_ops())
+    if (!accepted.contains(op.id) || !refused.contains(op.id)) expect_the_rule_of_the_row(op);
+}
+
+TEST(Rules, RowsOfOneShapeHoldAsOpsMdHasThem) {
+  for (const graph::OpInfo& op : graph::all_ops())
+    if (op.group == "activation" && op.inputs.size() == 1) expect_the_rule_of_the_row(op);
+  expect_the_rule_of_the_row(*graph::find_op("silu_backward"));
+  expect_the_rule_of_the_row(*graph::find_op("get_rows"));
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+// softsign.
+#include "tables.hpp"
+
+namespace quern::vulkan {
+namespace {
+
+std::string refuse(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  return first_of({check_floats(x), check_floats(y), check_same_shape(x, y)});
+}
+
+void emit(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  for_each_part(y, {&x, &y}, [&](const Shape& shape, const View* v) {
+    const ElementwiseParams p{shape, v[0], {}, v[1], 0, 0};
+    launcher.launch("softsign", launcher.item_threads(), launcher.spread(shape.count), p);
+  });
+}
+
+constexpr Op table[] = {offer(QUERN_OP_SOFTSIGN, "softsign.vulkan", refuse, emit)};
+
+}  // namespace
+
+const std::span<const Op> softsign_ops = table;
+
+}  // namespace quern::vulkan
