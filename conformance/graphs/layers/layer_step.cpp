@@ -87,7 +87,7 @@ int LayerStep::attend(int q, int k, int v, const Attending& how) {
   const int values_cache = add_cache(graph, name("v_cache"), batch, QUERN_F16, w.kv_heads, w.head);
   graph.node_into(QUERN_OP_KV_WRITE, {k, rows.table, rows.slot, rows.position}, {keys_cache});
   graph.node_into(QUERN_OP_KV_WRITE, {v, rows.table, rows.slot, rows.position}, {values_cache});
-  std::vector<Attribute> attributes = {{QUERN_KEY_SCALE, attention_scale(w.head)}};
+  std::vector<Attribute> attributes = {{QUERN_KEY_SCALE, how.scale != 0 ? how.scale : attention_scale(w.head)}};
   if (how.window != 0) attributes.push_back({QUERN_KEY_WINDOW, static_cast<double>(how.window)});
   if (how.softcap != 0) attributes.push_back({QUERN_KEY_SOFTCAP, how.softcap});
   std::vector<int> inputs = {q, keys_cache, values_cache, rows.table, rows.slot, rows.position};
@@ -104,12 +104,12 @@ int LayerStep::gated(int x, int glu_kind) {
   return product("ffn_down", active, w.hidden, w.ffn);
 }
 
-int plain_attention(LayerStep& s, int normed, Bias bias, int rope_mode) {
+int plain_attention(LayerStep& s, int normed, Bias bias, int rope_mode, const LayerStep::Attending& how) {
   const int q = s.product("attn_q", normed, s.queries(), s.w.hidden, bias), k = s.product("attn_k", normed, s.keys(), s.w.hidden, bias);
   const int v = s.product("attn_v", normed, s.keys(), s.w.hidden, bias);
   const int qr = s.rope("rope_q", s.split(q, s.w.heads), s.w.heads, rope_mode),
             kr = s.rope("rope_k", s.split(k, s.w.kv_heads), s.w.kv_heads, rope_mode);
-  return s.product("attn_output", s.attend(qr, kr, s.split(v, s.w.kv_heads)), s.w.hidden, s.queries(), bias);
+  return s.product("attn_output", s.attend(qr, kr, s.split(v, s.w.kv_heads), how), s.w.hidden, s.queries(), bias);
 }
 
 int add_experts(LayerStep& s, int normed, const Experts& how) {
@@ -151,6 +151,7 @@ int add_experts(LayerStep& s, int normed, const Experts& how) {
 
 void add_layers(LayerStep& s, const LayerFamily& family, int layers) {
   int x = s.graph.input("x", input(QUERN_F32, {rows_dim, s.w.hidden}));
+  if (family.of_embeddings != nullptr) x = family.of_embeddings(s, x);
   for (int l = 0; l < layers; ++l) {
     s.prefix = "blk." + std::to_string(l);
     x = family.add(s, x, l);

@@ -56,6 +56,7 @@ class LayerStep {
   struct Attending {
     int window = 0;
     double softcap = 0;
+    double scale = 0;  // of dot products; 0: one over the root of a head's elements
     int sinks = no_value;
   };
   /// Cache writes and attention of rotated q and k [rows, heads, head]; returns [rows, queries()].
@@ -69,7 +70,7 @@ class LayerStep {
 };
 
 /// Products, rotations and attention of a plain decoder layer from normed rows: q, k, v with or without bias, rope of all heads, projection.
-int plain_attention(LayerStep& s, int normed, Bias bias, int rope_mode);
+int plain_attention(LayerStep& s, int normed, Bias bias, int rope_mode, const LayerStep::Attending& how = LayerStep::Attending());
 
 /// A softmax over experts, the `used` best of them, their GLU and the weighted sum; `normed` [rows, hidden]. The ids become an output.
 struct Experts {
@@ -85,6 +86,8 @@ struct LayerFamily {
   int (*add)(LayerStep& s, int x, int index);
   /// What comes behind the head's product; null: nothing.
   int (*behind_head)(LayerStep& s, int logits) = nullptr;
+  /// What rows of the table of embeddings become before the first layer; null: they are its input.
+  int (*of_embeddings)(LayerStep& s, int x) = nullptr;
   /// A block format whose rows all tiny widths are multiples of, when those of 256 do not fit.
   quern_dtype block = QUERN_Q4_K;
 };
