@@ -332,7 +332,8 @@ TrainingEnd Trainer::run(std::uint64_t most_steps, const TrainingCallbacks& call
     bool go_on = !callbacks.step || callbacks.step(event);
     if (state_.skipped_in_row > most_skipped_in_row) return TrainingEnd::watchdog;
     if (settings_.loss_watchdog_threshold) {
-      state_.losses_above_watchdog = event.loss > *settings_.loss_watchdog_threshold ? state_.losses_above_watchdog + 1 : 0;
+      const bool below = event.loss <= *settings_.loss_watchdog_threshold;  // a loss that is no number is not
+      state_.losses_above_watchdog = below ? 0 : state_.losses_above_watchdog + 1;
       if (state_.losses_above_watchdog >= settings_.loss_watchdog_patience) return TrainingEnd::watchdog;
     }
     bool early = false;
