@@ -6,8 +6,10 @@ from .model import Model, Vocabulary, estimate, show
 from .runtime import Runtime, version
 from .session import Answer, Evaluation, Request, Sampling, Session
 from .tensor import Tensor, run_op
+from .training import Trainer, TrainingEvaluation, TrainingStep, export_adapter, merge
 
 __all__ = [
-    "Answer", "Error", "Evaluation", "Model", "Request", "Runtime", "Sampling", "Session", "Tensor", "Vocabulary",
-    "cached_models", "estimate", "find_model", "pull", "remove_model", "run_op", "show", "version",
+    "Answer", "Error", "Evaluation", "Model", "Request", "Runtime", "Sampling", "Session", "Tensor", "Trainer",
+    "TrainingEvaluation", "TrainingStep", "Vocabulary", "cached_models", "estimate", "export_adapter", "find_model", "merge", "pull",
+    "remove_model", "run_op", "show", "version",
 ]

@@ -137,6 +137,40 @@ class HubOptions(Sized):
                 ("progress", PullCallback), ("progress_user", c_void_p), ("most_bytes", c_uint64), ("least_rate", c_uint64)]
 
 
+class TrainingOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("overrides", c_void_p), ("override_count", c_uint64), ("places", c_char_p)]
+
+
+class TrainingStep(Sized):
+    _fields_ = [("struct_size", c_uint64), ("step", c_uint64), ("steps", c_uint64), ("epoch", c_double), ("loss", c_double),
+                ("gradient_norm", c_double), ("rate", c_double), ("tokens", c_uint64), ("labels", c_uint64), ("skipped", c_uint64),
+                ("seconds", c_double), ("memory_bytes", c_uint64)]
+
+
+class TrainingEvaluation(Sized):
+    _fields_ = [("struct_size", c_uint64), ("step", c_uint64), ("loss", c_double), ("labels", c_uint64), ("best", c_uint32),
+                ("reserved", c_uint32), ("seconds", c_double)]
+
+
+StepCallback = CFUNCTYPE(c_int, c_void_p, POINTER(TrainingStep))
+EvaluationCallback = CFUNCTYPE(c_int, c_void_p, POINTER(TrainingEvaluation))
+SavedCallback = CFUNCTYPE(None, c_void_p, c_uint64, c_char_p)
+WarningCallback = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class TrainingCallbacks(Sized):
+    _fields_ = [("struct_size", c_uint64), ("user", c_void_p), ("step", StepCallback), ("evaluation", EvaluationCallback),
+                ("saved", SavedCallback), ("warning", WarningCallback)]
+
+
+class MergeAdapter(Sized):
+    _fields_ = [("struct_size", c_uint64), ("path", c_char_p), ("scale", c_double)]
+
+
+class MergeOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("type", c_uint32), ("keep", c_uint32)]
+
+
 # Structs by their names in quern.h, for the test of their layouts.
 STRUCTS = {"quern_runtime_options": RuntimeOptions, "quern_model_options": ModelOptions,
            "quern_vocabulary_options": VocabularyOptions, "quern_model_info": ModelInfo,
@@ -144,7 +178,10 @@ STRUCTS = {"quern_runtime_options": RuntimeOptions, "quern_model_options": Model
            "quern_sampling": SamplingOptions, "quern_token_event": TokenEvent, "quern_request": Request,
            "quern_answer_info": AnswerInfo, "quern_evaluation_info": EvaluationInfo, "quern_tensor_info": TensorInfo,
            "quern_op_attribute": OpAttribute, "quern_op_call": OpCall, "quern_estimate_options": EstimateOptions,
-           "quern_estimate_info": EstimateInfo, "quern_pull_event": PullEvent, "quern_hub_options": HubOptions}
+           "quern_estimate_info": EstimateInfo, "quern_pull_event": PullEvent, "quern_hub_options": HubOptions,
+           "quern_training_options": TrainingOptions, "quern_training_step": TrainingStep,
+           "quern_training_evaluation": TrainingEvaluation, "quern_training_callbacks": TrainingCallbacks,
+           "quern_merge_adapter": MergeAdapter, "quern_merge_options": MergeOptions}
 
 # What the functions that return a status take. A handle or an out parameter is a pointer.
 _STATUS: "dict[str, list[Any]]" = {
@@ -178,6 +215,13 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_estimate_file": [c_void_p, c_char_p, c_void_p, c_void_p], "quern_estimate_get_info": [c_void_p, c_void_p],
     "quern_pull": [c_char_p, c_void_p, c_void_p], "quern_find_model": [c_char_p, c_void_p, c_void_p],
     "quern_cached_models_json": [c_void_p, c_void_p], "quern_remove_model": [c_char_p, c_void_p, c_void_p],
+    "quern_training_open": [c_char_p, c_void_p, c_void_p],
+    "quern_trainer_create": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p],
+    "quern_trainer_run": [c_void_p, c_uint64, c_void_p, c_void_p], "quern_trainer_evaluate": [c_void_p, c_void_p],
+    "quern_trainer_save": [c_void_p, c_void_p], "quern_trainer_write_result": [c_void_p], "quern_trainer_json": [c_void_p, c_void_p],
+    "quern_trainer_example_json": [c_void_p, c_uint64, c_void_p],
+    "quern_merge": [c_void_p, c_char_p, c_void_p, c_uint64, c_void_p, c_char_p],
+    "quern_export_adapter": [c_char_p, c_char_p, c_uint32, c_uint32, c_char_p],
 }
 # Functions that do not return a status: what they return, and what they take.
 _OTHER: "dict[str, tuple[Any, list[Any]]]" = {
@@ -188,9 +232,10 @@ _OTHER: "dict[str, tuple[Any, list[Any]]]" = {
     "quern_vocabulary_is_end": (c_int, [c_void_p, c_int32]), "quern_vocabulary_chat_template": (c_char_p, [c_void_p]),
     "quern_vocabulary_warning": (c_char_p, [c_void_p]),
     "quern_dtype_name": (c_char_p, [c_uint32]), "quern_dtype_from_name": (c_uint32, [c_char_p]), "quern_cancel": (None, [c_void_p]),
+    "quern_trainer_cancel": (None, [c_void_p]),
 }
 _RELEASED = ("text", "runtime", "load_report", "device_list", "vocabulary", "chat", "model", "session", "generation", "evaluation", "statistics",
-             "tensor", "estimate")
+             "tensor", "estimate", "training", "trainer")
 
 
 def _library_name() -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union, cast
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union, cast
 
 from . import _abi
 from .model import Model
 from .tensor import Tensor, dtype_id
+from .training import Trainer
 
 PathLike = Union[str, bytes, "os.PathLike[str]"]
 _LEVELS = {"trace": 1, "debug": 2, "info": 3, "warn": 4, "error": 5, "off": 6}
@@ -70,6 +71,11 @@ class Runtime(_abi.Handle):
         go on; it cancels otherwise. Ctrl-C ends it."""
         return Model(self, os.fspath(path), context=context, sequences=sequences, exact=exact, kv=kv, embeddings=embeddings,
                      tokenizer_pre=tokenizer_pre, progress=progress)
+
+    def trainer(self, settings: Union[str, Mapping[str, Any]], *, overrides: Sequence[str] = (), base: Optional[PathLike] = None,
+                on_warning: Optional[Callable[[str], None]] = None) -> Trainer:
+        """A fine-tuning run; see Trainer. Reads base and data, and loads the weights."""
+        return Trainer(self, settings, overrides=overrides, base=base, on_warning=on_warning)
 
     def tensor(self, shape: Sequence[int], dtype: str = "f32", device: Optional[str] = None) -> Tensor:
         """A tensor of zeros on a device ("cpu:0"; None: the best one)."""

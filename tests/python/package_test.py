@@ -107,6 +107,35 @@ class Layouts(unittest.TestCase):
         self.assertEqual(theirs.splitlines(), ours)
 
 
+class Training(unittest.TestCase):
+    def test_trains_answers_and_stops_where_it_is_told(self):
+        data = SOURCE / "tests/data/training"
+        settings = {"base_model": str(data / "tiny-llama.gguf"), "adapter": "lora", "lora_r": 4, "learning_rate": 0.01, "max_steps": 5,
+                    "datasets": [{"path": str(data / "train.jsonl")}], "test_datasets": [{"path": str(data / "val.jsonl")}],
+                    "micro_batch_size": 4, "output_dir": str(FOLDER / "run")}
+        with quern.Runtime(backend="cpu", backend_path=os.environ["QUERN_PLUGINS"], cache_dir=str(FOLDER / "cache"), threads=1,
+                           ignore_environment=True) as runtime:
+            with runtime.trainer(settings, overrides=["seed=7"]) as trainer:
+                self.assertEqual(trainer.info()["train"]["examples"], 104)
+                self.assertTrue(any(piece["counts"] for piece in trainer.example(0)["pieces"]))
+                with self.assertRaises(quern.Error):
+                    trainer.example(104)
+                losses = []
+                self.assertEqual(trainer.run(on_step=lambda step: losses.append(step.loss) or step.step < 2), "stopped")
+                self.assertEqual(len(losses), 2)
+                before = trainer.evaluate().loss
+                self.assertEqual(trainer.run(on_step=lambda step: losses.append(step.loss)), "done")
+                self.assertEqual(len(losses), 5)
+                self.assertLess(trainer.evaluate().loss, before)
+                with self.assertRaises(ZeroDivisionError):
+                    runtime.trainer(settings).run(on_step=lambda step: 1 // 0)
+                trainer.write_result()
+            quern.merge(runtime, data / "tiny-llama.gguf", [FOLDER / "run", (FOLDER / "run", -0.5)], FOLDER / "merged.gguf", type="f32")
+            quern.export_adapter(FOLDER / "run", data / "tiny-llama.gguf", FOLDER / "adapter.gguf", format="gguf")
+            with runtime.load(FOLDER / "merged.gguf") as model, model.session() as session:
+                self.assertTrue(session.generate("hello", max_tokens=2, raw=True).ids)
+
+
 class OnAModel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
