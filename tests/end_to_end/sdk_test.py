@@ -39,13 +39,16 @@ class Sdk(unittest.TestCase):
     def check_programs(self, programs):
         self.assertTrue(run(programs / "generate", MICRO, "hello", env=self.env))
         self.assertRegex(run(programs / "tensors", env=self.env), r"rms_norm\S* on cpu:0: 0\.4629 0\.9258 1\.3887 .*\nas f16: 12 bytes\n")
+        data = MICRO.parents[1] / "training"
+        trained = run(programs / "train", data / "tiny-llama.gguf", data / "train.jsonl", self.folder / "trained", "Name a fruit.", env=self.env)
+        self.assertEqual(len(re.findall(r"(?m)^step \d+ of 10: loss \d\.\d{4}$", trained)), 10, trained)
         chat = run(programs / "chat", MICRO, env=self.env, stdin="hello\n")
         self.assertTrue(chat.startswith("> "), chat)
         self.assertGreater(len(chat), 6)
 
     def test_pkg_config(self):
         flags = run("pkg-config", "--cflags", "--libs", "quern", env=self.env).split()
-        for name, compiler in (("generate.c", "CC"), ("tensors.c", "CC"), ("chat.cpp", "CXX")):
+        for name, compiler in (("generate.c", "CC"), ("tensors.c", "CC"), ("train.c", "CC"), ("chat.cpp", "CXX")):
             standard = "-std=c99" if compiler == "CC" else "-std=c++17"
             run(os.environ[f"QUERN_TEST_{compiler}"], standard, "-Wall", "-Wextra", "-Werror", self.examples / name, "-o",
                 self.folder / name.split(".")[0], *flags, env=self.env)
