@@ -51,16 +51,17 @@ Module Kernels::load(const std::string& unit, const void* cubin) {
   return module;
 }
 
-bool Kernels::has(std::string_view unit) const {
-  if (compiler_ == nullptr) return modules_.contains(unit);
-  return allowed_.empty() || std::ranges::find(allowed_, unit) != allowed_.end();
+bool Kernels::has(const KernelName& kernel) const {
+  if (compiler_ == nullptr) return modules_.contains(kernel.unit);
+  return allowed_.empty() || std::ranges::find(allowed_, kernel.unit) != allowed_.end();
 }
 
 Kernels::~Kernels() {
   for (const auto& [name, module] : modules_) driver_->cuModuleUnload(module);
 }
 
-Kernels::Kernel Kernels::find(std::string_view unit, std::string_view name) {
+Kernels::Kernel Kernels::find(const KernelName& kernel_name) {
+  const auto [unit, name] = kernel_name;
   Module module = nullptr;
   if (const auto loaded = modules_.find(unit); loaded != modules_.end()) module = loaded->second;
   else if (compiler_ != nullptr) module = load(std::string(unit), compiler_->cubin(std::string(unit)).data());
@@ -74,9 +75,10 @@ Kernels::Kernel Kernels::find(std::string_view unit, std::string_view name) {
   return kernel;
 }
 
-Function Kernels::get(std::string_view unit, std::string_view name, unsigned shared) {
+Function Kernels::get(const KernelName& wanted, unsigned shared) {
+  const std::string_view name = wanted.name;
   auto known = found_.find(name);
-  if (known == found_.end()) known = found_.emplace(std::string(name), find(unit, name)).first;
+  if (known == found_.end()) known = found_.emplace(std::string(name), find(wanted)).first;
   Kernel& kernel = known->second;
   if (static_cast<std::int64_t>(shared) <= kernel.allowed) return kernel.function;
   if (static_cast<std::int64_t>(shared) > shared_limit_)

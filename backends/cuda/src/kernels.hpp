@@ -3,6 +3,7 @@
 
 #include "driver.hpp"
 #include "kernel_compiler.hpp"
+#include "kernel_id.hpp"
 
 #include <map>
 #include <string>
@@ -35,11 +36,11 @@ class Kernels {
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  /// Whether a unit can be had: all can, but for probe_only.
-  bool has(std::string_view unit) const;
-  /// A kernel of unit `unit`, for launches with `shared` bytes of dynamic shared memory; found once, then remembered. Throws Failure(INTERNAL)
+  /// Whether a kernel can be had: all can, but for probe_only.
+  bool has(const KernelName& kernel) const;
+  /// A kernel for launches with `shared` bytes of dynamic shared memory; found once, then remembered. Throws Failure(INTERNAL)
   /// for a name that is not there, Failure(ARCH_NOT_BUILT) for a unit that does not compile, Failure(UNSUPPORTED) for more than a block may have.
-  Function get(std::string_view unit, std::string_view name, unsigned shared);
+  Function get(const KernelName& kernel, unsigned shared);
 
  private:
   struct Kernel {
@@ -47,7 +48,7 @@ class Kernels {
     int fixed_shared = 0, allowed = 0;  // bytes of shared memory: what it declares, and how much dynamic memory a launch may ask for
   };
   Module load(const std::string& unit, const void* cubin);
-  Kernel find(std::string_view unit, std::string_view name);
+  Kernel find(const KernelName& name);
 
   std::shared_ptr<const Driver> driver_;
   std::map<std::string, Module, std::less<>> modules_;

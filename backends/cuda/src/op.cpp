@@ -1,6 +1,8 @@
 // See op.hpp.
 #include "op.hpp"
 
+#include "kernels/gemm.hpp"
+
 #include "ops/tables.hpp"
 #include "weights.hpp"
 
@@ -40,7 +42,8 @@ void Launcher::dense(const DenseParams& p, bool half) {
     ++launches_;
     return;
   }
-  launch("gemm_dense", half ? "gemm_dense_f16" : "gemm_dense_bf16", {(p.n + 127) / 128, (p.m + 127) / 128, 1}, 256, p, 65536);
+  launch(half ? kernels::gemm_dense_f16 : kernels::gemm_dense_bf16,
+         {(p.n + dense_tile - 1) / dense_tile, (p.m + dense_tile - 1) / dense_tile, 1}, 256, p, dense_stages * dense_stage);
 }
 
 void Launcher::deliver(bool captured) {
@@ -52,7 +55,7 @@ void Launcher::deliver_posted() { deliver_page(false); }
 
 void Launcher::deliver_page(bool small) {
   if (!dry_) gpu_.mailbox().copy_page(gpu_.stream(), slot_, small);
-  launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
+  launch(kernels::deliver, {32, 1, 1}, 256, gpu_.mailbox().params());
 }
 
 bool Launcher::is_dead(const Tensor& predicate) {

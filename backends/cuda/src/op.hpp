@@ -5,9 +5,11 @@
 #pragma once
 
 #include "gpu.hpp"
+#include "kernel_ids.hpp"
 #include "tensor.hpp"
 
 #include <span>
+#include <type_traits>
 
 namespace quern::cuda {
 
@@ -35,10 +37,10 @@ class Launcher {
   };
   /// `shared`: bytes of dynamic shared memory, for kernels that declare some.
   template <class Params>
-  void launch(std::string_view unit, std::string_view name, Grid grid, unsigned block, const Params& params, unsigned shared = 0) {
+  void launch(const KernelId<Params>& kernel, Grid grid, unsigned block, const std::type_identity_t<Params>& params, unsigned shared = 0) {
     static_assert(sizeof(Params) <= 4096);
     if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) return;
-    start(gpu_.kernels().get(unit, name, shared), name, grid, block, &params, shared);
+    start(gpu_.kernels().get(kernel, shared), kernel.name, grid, block, &params, shared);
   }
   /// A grid of blocks of 256 threads for `count` items, each thread striding through them.
   Grid spread(std::int64_t count) const;

@@ -264,7 +264,7 @@ std::uint32_t Instance::emit(const Schedule& schedule, Emit how, std::uint32_t& 
     publish.to[publish.count] = mirror->device;
     publish.bytes[publish.count++] = mirror->bytes;
   }
-  if (publish.count > 0) launcher.launch("mailbox", "publish", {1, 1, 1}, 256, publish);
+  if (publish.count > 0) launcher.launch(kernels::publish, {1, 1, 1}, 256, publish);
   return launcher.launches();
 }
 

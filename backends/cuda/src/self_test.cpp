@@ -45,12 +45,12 @@ std::string self_test(Gpu& gpu) {
   const UnpackParams unpack{matrix(db.address(), QUERN_Q8_0), dw.address(), QUERN_F32, n, k};
   std::vector<float> decoded(n * k, -1.0f);
   up(dw.address(), decoded.data(), decoded.size() * 4);
-  launcher.launch("weights", "unpack_rows", launcher.spread(n * k / 16), 256, unpack);
+  launcher.launch(kernels::unpack_rows, launcher.spread(n * k / 16), 256, unpack);
   driver.check(driver.cuMemcpyDtoHAsync_v2(decoded.data(), dw.address(), decoded.size() * 4, gpu.stream()), "the self-test");
   gpu.synchronize("the self-test");
   for (int i = 0; i < n * k; ++i)
     if (decoded[i] != w[i]) return concat("element ", i, " of a q8_0 matrix is decoded as ", decoded[i], " and should be ", w[i]);
-  if (!gpu.kernels().has("gemv")) return {};
+  if (!gpu.kernels().has(kernels::gemv_1)) return {};
   GemvExactParams exact{};
   exact.w = matrix(dw.address(), QUERN_F32);
   exact.x = dx.address();
@@ -60,7 +60,7 @@ std::string self_test(Gpu& gpu) {
   exact.k = k;
   exact.t = 1;
   exact.alpha = 1;
-  launcher.launch("gemv_exact", "gemv_exact_1", {n / 8, 1, 1}, 256, exact);
+  launcher.launch(kernels::gemv_exact_1, {n / 8, 1, 1}, 256, exact);
   const Activations activations = activations_at(da.address(), k, false);
   launch_quantise(dx.address(), 0, 0, 1, k, activations, launcher);
   GemvParams fast{};

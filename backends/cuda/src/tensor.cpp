@@ -1,7 +1,19 @@
 // See tensor.hpp.
 #include "tensor.hpp"
 
+#include "kernels/dtypes.hpp"
+
+#include <algorithm>
+#include <utility>
+
 namespace quern::cuda {
+
+constexpr std::pair<int, quern_dtype> dtype_ids[] = {{F32, QUERN_F32},   {F16, QUERN_F16},   {BF16, QUERN_BF16}, {I32, QUERN_I32},
+                                                     {I64, QUERN_I64},   {U32, QUERN_U32},   {U8, QUERN_U8},     {Q4_0, QUERN_Q4_0},
+                                                     {Q4_1, QUERN_Q4_1}, {Q5_0, QUERN_Q5_0}, {Q5_1, QUERN_Q5_1}, {Q8_0, QUERN_Q8_0},
+                                                     {Q4_K, QUERN_Q4_K}, {Q5_K, QUERN_Q5_K}, {Q6_K, QUERN_Q6_K}};
+static_assert(std::ranges::all_of(dtype_ids, [](const auto& id) { return id.first == static_cast<int>(id.second); }),
+              "kernels/dtypes.hpp differs from quern_dtypes.h");
 
 sdk::BlockFields fields_of(quern_dtype dtype) noexcept {
   if (!is_float(dtype)) return sdk::block_fields(dtype);

@@ -39,7 +39,7 @@ void pack_weight(const sdk::PlaneLayout& layout, Address from, Address to, Gpu& 
   }
   Launcher launcher(gpu, false);
   // Not waited for: what reads the planes, or writes or gives back the source, comes behind it on the stream, as behind an upload.
-  launcher.launch("weights", "repack", launcher.spread(p.blocks * p.block_bytes / 2), 256, p);
+  launcher.launch(kernels::repack, launcher.spread(p.blocks * p.block_bytes / 2), 256, p);
 }
 
 }  // namespace quern::cuda

@@ -197,7 +197,7 @@ class ManyRows : Fuser {
       const Tensor& t = context.tensor(x);
       const std::int64_t m = t.dims[0], k = t.last();
       const Glu16Params p{t.data, context.extra(to), m, static_cast<int>(k), half, 1.0f, 0.0f, activation, room_of(mixed, m), 1};
-      launcher.launch("wide", "glu16", launcher.spread(m * k / 8), 256, p);
+      launcher.launch(kernels::glu16, launcher.spread(m * k / 8), 256, p);
     };
   }
   /// A norm, perhaps with a sum, and the operand that the next products take of the result, perhaps through their norm.
@@ -247,7 +247,7 @@ class ManyRows : Fuser {
       if (raw && t.rows() == 1) return;  // its products do it
       const Norm16Params p{t.data,      context.tensor(norm.weight).data, context.extra(to), static_cast<int>(t.last()), form, norm.epsilon,
                            norm.offset, room_of(mixed, t.rows()),         settles ? 1 : 0};
-      launcher.launch("wide", "norm16", {t.rows(), 1, 1}, 256, p);
+      launcher.launch(kernels::norm16, {t.rows(), 1, 1}, 256, p);
     };
   }
 
@@ -270,7 +270,7 @@ class ManyRows : Fuser {
     step.emit = [=, to = operand.slot, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(key.value);
       const To16Params p{t.data, context.extra(to), t.elements(), key.form, room_of(mixed, t.elements() / in_k), static_cast<int>(in_k)};
-      launcher.launch("wide", "to16", launcher.spread(t.elements() / 4), 256, p);
+      launcher.launch(kernels::to16, launcher.spread(t.elements() / 4), 256, p);
     };
   }
 
@@ -405,7 +405,7 @@ class ManyRows : Fuser {
                           activation,
                           room_of(mixed, m),
                           0};
-      launcher.launch("wide", "glu16", launcher.spread(m * n / 8), 256, p);
+      launcher.launch(kernels::glu16, launcher.spread(m * n / 8), 256, p);
     };
   }
 

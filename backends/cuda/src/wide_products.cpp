@@ -19,7 +19,7 @@ void product(const Tensor& w, Address operand, float scale, bool half, std::int6
   Address weights = launcher.gpu().shadows().find(w);
   if (weights == 0) {
     const UnpackParams unpack{blocks_of(w), workspace, QUERN_BF16, w.dims[0], w.last()};
-    launcher.launch("weights", "unpack_rows", launcher.spread(w.elements() / 16), 256, unpack);
+    launcher.launch(kernels::unpack_rows, launcher.spread(w.elements() / 16), 256, unpack);
     weights = workspace;
   }
   launcher.dense({operand, weights, to.bias, to.c, to.y, static_cast<int>(m), static_cast<int>(w.dims[0]), static_cast<int>(w.last()),

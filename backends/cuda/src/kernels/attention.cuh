@@ -1,11 +1,12 @@
 // What the kernels of paged attention share: rotating, the softmax's logits, and joining the splits of a row's keys.
 #pragma once
 #include "alibi.cuh"
+#include "attention.hpp"
 #include "kv.cuh"
 #include "quantise.cuh"
 #include "operand.cuh"
 
-enum { TILE = 64, HEADS = 8, MAX_D = 256 };
+enum { TILE = attention_keys, HEADS = attention_heads, MAX_D = attention_most_head };
 
 /// For H heads of up to D elements, in PARTS of the keys.
 template <int H, int D, int PARTS = 4> struct Shared {

@@ -24,10 +24,10 @@ template <int T> struct BackwardTiles {
   DEV BackwardTiles(const DenseAttentionParams& p, float* memory) {
     const int tile = 16 * T;
     q = memory;
-    k = q + tile * pitch_of(p.d);
-    dy = k + tile * pitch_of(p.d);
-    v = dy + tile * pitch_of(p.dv_size);
-    weights = v + tile * pitch_of(p.dv_size);
+    k = q + tile * dense_pitch(p.d);
+    dy = k + tile * dense_pitch(p.d);
+    v = dy + tile * dense_pitch(p.dv_size);
+    weights = v + tile * dense_pitch(p.dv_size);
     slopes = weights + tile * (tile + 1);
   }
 };

@@ -13,7 +13,7 @@
 #include "operand.cuh"
 
 #if __CUDA_ARCH__ >= 900
-enum { STAGES = 3, MOST_WARPS = 8, MOST_ROWS = 64 };
+enum { STAGES = batch_stages, MOST_WARPS = batch_most_warps, MOST_ROWS = batch_most_rows };
 
 /// Elements e to e + 7 of a head's vector in f32, with a bias, and those that they rotate with.
 struct Raw {
@@ -108,7 +108,7 @@ DEV uint4 load_shared16(const char* p) { return *reinterpret_cast<const uint4*>(
 __device__ __noinline__ float soft_capped(float v, float cap) { return cap * tanhf(v / cap); }
 
 template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, char* memory) {
-  enum { LANES = D / 8, STEP = 32 / LANES, AT_ONCE = D == 128 ? 8 : 16, TURNS = AT_ONCE / STEP, BYTES = AT_ONCE * D * 2 };
+  enum { LANES = D / 8, STEP = 32 / LANES, AT_ONCE = batch_keys(D), TURNS = AT_ONCE / STEP, BYTES = AT_ONCE * D * 2 };
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warps = blockDim.x >> 5;
   // In shared memory: barriers [warps][STAGES], queries [G][D], results [warps][G][D], their most and sum [warps][G], stages.
   u64* full = reinterpret_cast<u64*>(memory) + warp * STAGES;

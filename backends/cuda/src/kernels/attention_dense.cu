@@ -19,7 +19,7 @@ template <int T, int C> DEV void attend(const DenseAttentionParams& p, float* me
   wait_for_inputs();
   const int tile = 16 * T, tx = threadIdx.x & 15, ty = threadIdx.x >> 4, first = blockIdx.x * tile;
   const i64 head = blockIdx.y, b = blockIdx.z, kv_head = head / (p.heads / p.kv_heads);
-  float *q = memory, *kv = q + tile * pitch_of(p.d), *weights = kv + tile * pitch_of(max(p.d, p.dv_size));
+  float *q = memory, *kv = q + tile * dense_pitch(p.d), *weights = kv + tile * dense_pitch(max(p.d, p.dv_size));
   const float slope = alibi_slope(p.max_bias, head, p.heads);
   load_tile<16 * T>(q, p.q, b, first, p.queries, head, p.d);
   float out[T][C] = {}, most[T], sum[T];

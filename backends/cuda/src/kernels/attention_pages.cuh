@@ -15,11 +15,11 @@
 #include "bulk.cuh"
 
 #if __CUDA_ARCH__ >= 900
-enum { ALONE = 256, SHARE = 128 };
+enum { ALONE = pages_alone, SHARE = pages_share };
 
-/// How a block of up to G heads of D elements shares its work. As in ops/attention.cpp.
+/// How a block of up to G heads of D elements shares its work.
 template <int D, int G> struct Shape {
-  enum { WARPS = 4, THREADS = WARPS * 32, AT_ONCE = 16, STAGES = 2 };  // AT_ONCE: keys of a tile
+  enum { WARPS = pages_warps, THREADS = WARPS * 32, AT_ONCE = pages_keys, STAGES = pages_stages };  // AT_ONCE: keys of a tile
 };
 
 template <int D, int G> struct Pipe {
@@ -69,6 +69,8 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   enum { WARPS = By::WARPS, AT_ONCE = By::AT_ONCE, STAGES = By::STAGES, THREADS = By::THREADS, BYTES = AT_ONCE * D * 2 };
   typedef Shared<G, D, WARPS> Own;
   typedef Pipe<D, G> Pipes;
+  static_assert((sizeof(Own) + 127) / 128 == (pages_shared_bytes(G, D) + 127) / 128 && (sizeof(Pipes) + 127) / 128 == (pages_pipe_bytes(G) + 127) / 128,
+                "the host counts with other bytes");
   Own& s = *reinterpret_cast<Own*>(memory);
   Pipes& pipe = *reinterpret_cast<Pipes*>(memory + (sizeof(Own) + 127) / 128 * 128);
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;

@@ -7,7 +7,6 @@
 #include "dense_attention.hpp"
 #include "strided.cuh"
 
-DEV int pitch_of(int d) { return d | 1; }
 DEV const char* head_row(const Operand& o, i64 b, i64 t, i64 h) { return at<const char>(o.data) + b * o.strides[0] + t * o.strides[1] + h * o.strides[2]; }
 
 /// ROWS rows from `first` on of one head, those from `end` on as zeros. Returns whether this thread met a number that is not finite.
@@ -17,7 +16,7 @@ template <int ROWS> DEV bool load_tile(float* to, const Operand& o, i64 b, int f
     const char* row = head_row(o, b, first + r, head);
     for (int i = threadIdx.x & 31; i < d; i += 32) {
       const float v = first + r < end ? load_at(o, row, i) : 0.0f;
-      to[r * pitch_of(d) + i] = v;
+      to[r * dense_pitch(d) + i] = v;
       strange = strange || !(fabsf(v) < INFINITY_F);
     }
   }
@@ -62,7 +61,7 @@ DEV float logit_of(const DenseAttentionParams& p, float dot, i64 b, i64 head, i6
 
 /// dots[r][c] = row ty + 16 r of a times row tx + 16 c of b.
 template <int T> DEV void multiply_rows(float (*dots)[T], const float* a, const float* b, int d) {
-  const int tx = threadIdx.x & 15, ty = threadIdx.x >> 4, pitch = pitch_of(d);
+  const int tx = threadIdx.x & 15, ty = threadIdx.x >> 4, pitch = dense_pitch(d);
 #pragma unroll
   for (int r = 0; r < T; ++r)
 #pragma unroll
@@ -84,7 +83,7 @@ template <int T> DEV void multiply_rows(float (*dots)[T], const float* a, const 
 /// sums[r][c] += sum over the 16 T rows j of b: weight (ty + 16 r, j) times element tx + 16 c of row j. `weights` has rows of 16 T + 1, and
 /// with ACROSS is read by columns. `guarded`: a weight of 0 leaves out what may be NaN or infinite.
 template <int T, int C, bool ACROSS> DEV void add_products(float (*sums)[C], const float* weights, const float* b, int d, bool guarded) {
-  const int tx = threadIdx.x & 15, ty = threadIdx.x >> 4, pitch = pitch_of(d);
+  const int tx = threadIdx.x & 15, ty = threadIdx.x >> 4, pitch = dense_pitch(d);
   for (int j = 0; j < 16 * T; ++j) {
     float w[T];
 #pragma unroll

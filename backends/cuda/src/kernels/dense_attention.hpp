@@ -4,6 +4,8 @@
 
 namespace quern::cuda {
 
+constexpr int dense_pitch(int d) { return d | 1; }  // the distance of rows of d floats in shared memory: neighbours use different banks
+
 struct DenseAttentionParams {
   Operand q, k, v, y;      // [b, t or u, heads, d]: strides of the first three
   Operand mask;            // strides over b, heads, t, u

@@ -83,8 +83,8 @@ KERNEL(256) matmul_id(const __grid_constant__ ExpertParams p) {
 }
 
 // Of few pairs each output is a warp's. A block's rows of activations lie in shared memory where they fit. Each 16 elements take 20 floats there:
-// eight lanes that read 16 bytes at once then use different banks. ops/experts.cpp counts with both numbers.
-enum { SIXTEEN = 20, OUTPUTS = 2 };  // floats that 16 elements take; outputs of a warp
+// eight lanes that read 16 bytes at once then use different banks.
+enum { SIXTEEN = expert_sixteen, OUTPUTS = expert_outputs, WARPS = expert_warps };
 
 /// A row of activations: in shared memory, or where it is.
 struct Activations16 {
@@ -109,7 +109,6 @@ struct Activations16 {
 DEV void stage_row(float* to, const Operand& a, const char* row, i64 k, int thread, int threads) {
   for (i64 i = thread; i < k; i += threads) to[i / 16 * SIXTEEN + i % 16] = load_at(a, row, i);
 }
-DEV i64 staged_floats(i64 k) { return (k + 15) / 16 * SIXTEEN; }
 
 /// The weights of an expert. Of blocks a lane reads sixteen elements at once, of floats one.
 struct ExpertWeights {
@@ -172,7 +171,7 @@ DEV Activations16 row_of_block(const ExpertParams& p, i64 pair, bool wanted, flo
 KERNEL(256) matmul_id_few(const __grid_constant__ ExpertParams p) {
   extern __shared__ __align__(16) float memory[];
   wait_for_inputs();
-  const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * 8 + (threadIdx.x >> 5)) * OUTPUTS;
+  const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * WARPS + (threadIdx.x >> 5)) * OUTPUTS;
   const int expert = expert_of(p, pair), lane = threadIdx.x & 31;
   if (expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.faults);
   const Activations16 x = row_of_block(p, pair, expert >= 0, memory);
@@ -195,7 +194,7 @@ KERNEL(256) matmul_id_glu_few(const __grid_constant__ ExpertEndParams q) {
   extern __shared__ __align__(16) float memory[];
   wait_for_inputs();
   const ExpertParams& p = q.of;
-  const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * 8 + (threadIdx.x >> 5)) * OUTPUTS;
+  const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * WARPS + (threadIdx.x >> 5)) * OUTPUTS;
   const int expert = expert_of(p, pair), lane = threadIdx.x & 31;
   if (expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.faults);
   const Activations16 x = row_of_block(p, pair, expert >= 0, memory);
@@ -223,13 +222,13 @@ KERNEL(256) matmul_id_glu_few(const __grid_constant__ ExpertEndParams q) {
 /// The weighted sum over a token's experts, perhaps with a residual; blockIdx.y the token. `warps` warps share the experts of OUTPUTS outputs.
 KERNEL(256) matmul_id_combine_few(const __grid_constant__ ExpertEndParams q) {
   extern __shared__ __align__(16) float memory[];
-  __shared__ float parts[8][OUTPUTS];
+  __shared__ float parts[WARPS][OUTPUTS];
   wait_for_inputs();
   const ExpertParams& p = q.of;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, share = warp % q.warps;
-  const i64 token = blockIdx.y, first = ((i64)blockIdx.x * (8 / q.warps) + warp / q.warps) * OUTPUTS;
+  const i64 token = blockIdx.y, first = ((i64)blockIdx.x * (WARPS / q.warps) + warp / q.warps) * OUTPUTS;
   const bool told = blockIdx.x == 0 && lane == 0;
-  float* const staged = p.staged ? memory + share * staged_floats(p.k) : nullptr;  // then each warp has one expert
+  float* const staged = p.staged ? memory + share * expert_staged_floats(p.k) : nullptr;  // then each warp has one expert
   if (p.staged && warp < q.warps && share < p.used && expert_of(p, token * p.used + share) >= 0)
     stage_row(staged, p.a, pair_row(p, p.a, token * p.used + share), p.k, lane, 32);
   __syncthreads();

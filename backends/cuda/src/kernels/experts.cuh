@@ -3,7 +3,7 @@
 #include "experts.hpp"
 #include "strided.cuh"
 
-enum { TILE_PAIRS = 64 };
+enum { TILE_PAIRS = expert_pairs };
 enum { DROPPED = -1, STRAY = -2 };
 DEV int expert_of(const ExpertParams& p, i64 pair) {
   const int e = *reinterpret_cast<const int*>(at<const char>(p.id.data) + pair / p.used * p.id.strides[0] + pair % p.used * p.id.step);

@@ -4,6 +4,14 @@
 
 namespace quern::cuda {
 
+constexpr int expert_pairs = 64;     // of a tile: all of one expert
+constexpr int expert_columns = 128;  // outputs of a block of experts_mma.cu; of experts.cu a product_tile
+constexpr int expert_warps = 8;      // of few pairs: of a block
+constexpr int expert_outputs = 2;    // of few pairs: of a warp
+constexpr int expert_sixteen = 20;   // of few pairs: floats that 16 elements of a row take in shared memory, so that banks differ
+/// Floats that a row of k elements takes there.
+constexpr long long expert_staged_floats(long long k) { return (k + 15) / 16 * expert_sixteen; }
+
 struct ExpertParams {
   Operand a;       // [t, used | 1, k]: strides of t and u (0 where a token has one row)
   Operand b;       // [experts, n, k]: strides of e and n
@@ -15,7 +23,7 @@ struct ExpertParams {
   long long tokens, used, experts, n, k;
   Address order;  // i32 [pairs]: pairs by expert, in their order
   Address start;  // i32 [experts + 1]: where an expert's pairs start in it
-  Address tiles;  // i32 [experts + 1]: how many tiles of 64 pairs lie before an expert's
+  Address tiles;  // i32 [experts + 1]: how many tiles of expert_pairs lie before an expert's
   Address parts;  // f32 [pairs][k]: da of pairs, where a token has one row of a
   int accumulate, shared_a;
   int staged;  // of few pairs: their rows of a fit into shared memory

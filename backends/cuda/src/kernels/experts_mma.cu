@@ -10,7 +10,7 @@
 #include "matrix.cuh"
 
 #if __CUDA_ARCH__ >= 800
-enum { STEP = 32, COLUMNS = 128, ROW = STEP + 8 };
+enum { STEP = 32, COLUMNS = expert_columns, ROW = STEP + 8 };
 enum Weights { OF_BLOCKS, OF_F16, OF_BF16 };
 
 struct ExpertTile {

@@ -3,14 +3,15 @@
 //   block   128 x 128 of y in steps of 32 along k; 8 warps, each 64 x 32
 //   shared  4 stages x (128 + 128) x 64 B = 64 KiB, filled by asynchronous copies three steps ahead
 //   banks   chunk j (16 bytes) of row r lies at j ^ (r / 2 % 4): the eight rows of one matrix load share no bank
+#include "gemm.hpp"
 #include "matrix.cuh"
 
 #if __CUDA_ARCH__ >= 800
-enum { STAGES = 4, STAGE = 256 * 64 };
+enum { STAGES = dense_stages, STAGE = dense_stage, TILE = dense_tile };
 
 template <bool HALF> DEV void gemm_dense(const DenseParams& p, char* memory) {
   wait_for_inputs();
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, m0 = blockIdx.y * 128, n0 = blockIdx.x * 128;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, m0 = blockIdx.y * TILE, n0 = blockIdx.x * TILE;
   const int wm = warp % 2 * 64, wn = warp / 2 * 32, steps = (p.k + 31) / 32;
   const auto fetch = [&](int step) {
     const u32 base = smem(memory) + step % STAGES * STAGE;

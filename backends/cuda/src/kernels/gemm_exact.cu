@@ -3,21 +3,23 @@
 //   block   64 x 64 of y in steps of 16 along k; 256 threads, 4 x 4 sums each
 //   shared  2 x 16 x 68 x 4 B = 8.5 KiB
 #include "blocks.cuh"
+#include "gemm.hpp"
 
 KERNEL(256) gemm_exact(const __grid_constant__ GemmParams p) {
-  __shared__ float a[16][68], b[16][68];
+  enum { TILE = gemm_exact_tile };
+  __shared__ float a[16][TILE + 4], b[16][TILE + 4];
   wait_for_inputs();
-  const int m0 = blockIdx.y * 64, n0 = blockIdx.x * 64, tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  const int m0 = blockIdx.y * TILE, n0 = blockIdx.x * TILE, tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   float acc[4][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += 16) {
-    if (threadIdx.x < 64) {
+    if (threadIdx.x < TILE) {
       float w[16] = {};
       const int n = n0 + threadIdx.x;
       if (n < p.n) decode16(p.w, ((i64)n * p.k + k0) / 16, w);
 #pragma unroll
       for (int i = 0; i < 16; ++i) b[i][threadIdx.x] = w[i];
     } else {
-      for (int e = threadIdx.x - 64; e < 64 * 16; e += 192) {
+      for (int e = threadIdx.x - TILE; e < TILE * 16; e += 256 - TILE) {
         const int m = e / 16, i = e % 16;
         a[i][m] = m0 + m < p.m ? load_float(at<const char>(p.x), p.x_dtype, (i64)(m0 + m) * p.k + k0 + i) : 0.0f;
       }

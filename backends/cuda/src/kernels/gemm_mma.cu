@@ -6,6 +6,7 @@
 //   split   weights of f16 and f32 go in as two bf16 parts each, since only activations may be rounded (45 KiB at BM = 32)
 //   banks   rows of 40 elements (80 bytes): the eight rows of one matrix load start in different banks
 #include "blocks.cuh"
+#include "gemm.hpp"
 
 #if __CUDA_ARCH__ >= 800
 DEV void load_matrices(u32* r, const u16* p) {
@@ -133,19 +134,19 @@ template <int BM, bool SPLIT> DEV void gemm(const GemmParams& p, Tile<BM, SPLIT>
 
 KERNEL(256) gemm_mma_128(const __grid_constant__ GemmParams p) {
 #if __CUDA_ARCH__ >= 800
-  __shared__ __align__(16) Tile<128, false> s;
-  gemm<128, false>(p, s);
+  __shared__ __align__(16) Tile<gemm_rows, false> s;
+  gemm<gemm_rows, false>(p, s);
 #endif
 }
 KERNEL(256) gemm_mma_32(const __grid_constant__ GemmParams p) {
 #if __CUDA_ARCH__ >= 800
-  __shared__ __align__(16) Tile<32, false> s;
-  gemm<32, false>(p, s);
+  __shared__ __align__(16) Tile<gemm_few_rows, false> s;
+  gemm<gemm_few_rows, false>(p, s);
 #endif
 }
 KERNEL(256) gemm_mma_split(const __grid_constant__ GemmParams p) {
 #if __CUDA_ARCH__ >= 800
-  __shared__ __align__(16) Tile<32, true> s;
-  gemm<32, true>(p, s);
+  __shared__ __align__(16) Tile<gemm_few_rows, true> s;
+  gemm<gemm_few_rows, true>(p, s);
 #endif
 }

@@ -271,7 +271,7 @@ struct Shared {
   int block, chunk;  // bytes of activations
   DEV char* tail(const MixedParams& p, char* memory) const { return ring(p, memory, blockDim.x >> 5); }
   DEV explicit Shared(const MixedParams& p) : block(p.columns * OPERAND_PITCH), chunk(p.ways * p.span * block) {}
-  DEV char* ring(const MixedParams& p, char* memory, int warp) const { return memory + 2 * chunk + 128 + warp * p.ring; }
+  DEV char* ring(const MixedParams& p, char* memory, int warp) const { return memory + 2 * chunk + mixed_barrier_bytes + warp * p.ring; }
 };
 
 /// Part and first row of a tile of this block.
@@ -288,7 +288,7 @@ struct Tile {
 /// What a lane adds to its sums of a tile and of eight columns from `left` on. In the tail: four words of each lane of each warp, asked for before
 /// the products, for the warp's first unit.
 struct Residual {
-  enum { BYTES = 4 * 128 };
+  enum { BYTES = kquants_tail_bytes };
   int column, output, row;  // the first of two, and of two 8 apart; elements from column to column
   DEV Residual(const MixedParams& p, int first, int left)
       : column(left + 2 * ((int)threadIdx.x & 3)), output(first + row_of(((int)threadIdx.x & 31) >> 2)), row(p.part[0].row) {}
@@ -314,6 +314,7 @@ template <int F, int NT> DEV void all_products(const MixedParams& p, const Rows&
   const u32 stages = smem(shared.ring(p, memory, warp));
   const Ring<F> ring(rows);
   enum { S = Ring<F>::stages };
+  static_assert(S * Ring<F>::bytes <= kquants_ring_bytes, "the host leaves less room");
 #pragma unroll
   for (int s = 0; s < S; ++s) {
     if (s < mine) ring.fetch(rows, stages + s * Ring<F>::bytes, s * p.ways + way);
@@ -404,10 +405,10 @@ template <int NT> DEV void kquants(const MixedParams& p, char* memory) {
 #else
 #define KQUANTS(NT)
 #endif
-#define KERNEL_OF(columns, NT, threads) \
-  extern "C" __global__ void __launch_bounds__(threads, 1) kquants_##columns(const __grid_constant__ MixedParams p) { KQUANTS(NT) }
-KERNEL_OF(8, 1, 384)
-KERNEL_OF(16, 2, 384)
-KERNEL_OF(32, 4, 384)
-KERNEL_OF(48, 6, 256)  // sums of more rows take more registers
-KERNEL_OF(64, 8, 256)
+#define KERNEL_OF(columns, NT) \
+  extern "C" __global__ void __launch_bounds__(32 * mixed_most_warps(columns), 1) kquants_##columns(const __grid_constant__ MixedParams p) { KQUANTS(NT) }
+KERNEL_OF(8, 1)
+KERNEL_OF(16, 2)
+KERNEL_OF(32, 4)
+KERNEL_OF(48, 6)
+KERNEL_OF(64, 8)

@@ -205,10 +205,10 @@ template <int NT> DEV void mixed(const MixedParams& p, char* memory) {
 #else
 #define MIXED(NT)
 #endif
-#define MIXED_KERNEL(columns, NT, threads) \
-  extern "C" __global__ void __launch_bounds__(threads, 1) mixed_##columns(const __grid_constant__ MixedParams p) { MIXED(NT) }
-MIXED_KERNEL(8, 1, 384)
-MIXED_KERNEL(16, 2, 384)
-MIXED_KERNEL(32, 4, 384)
-MIXED_KERNEL(48, 6, 256)  // sums of more rows take more registers
-MIXED_KERNEL(64, 8, 256)
+#define MIXED_KERNEL(columns, NT) \
+  extern "C" __global__ void __launch_bounds__(32 * mixed_most_warps(columns), 1) mixed_##columns(const __grid_constant__ MixedParams p) { MIXED(NT) }
+MIXED_KERNEL(8, 1)
+MIXED_KERNEL(16, 2)
+MIXED_KERNEL(32, 4)
+MIXED_KERNEL(48, 6)
+MIXED_KERNEL(64, 8)

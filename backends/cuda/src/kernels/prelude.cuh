@@ -1,5 +1,6 @@
 // What every kernel may use: number types without headers, programmatic launch, reductions, loads and stores of any dtype.
 #pragma once
+#include "dtypes.hpp"
 #include "params.hpp"
 
 using namespace quern::cuda;
@@ -9,24 +10,6 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 typedef signed char i8;
-
-enum {
-  F32 = 1,
-  F16 = 2,
-  BF16 = 3,
-  I32 = 4,
-  I64 = 5,
-  U32 = 6,
-  U8 = 7,
-  Q4_0 = 32,
-  Q4_1 = 33,
-  Q5_0 = 34,
-  Q5_1 = 35,
-  Q8_0 = 36,
-  Q4_K = 42,
-  Q5_K = 43,
-  Q6_K = 44
-};
 
 #define INFINITY_F __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)

@@ -17,15 +17,17 @@
 #include "bulk.cuh"
 #include "front.cuh"
 #include "ring_dot.cuh"
+#include "row_pieces.hpp"
 
 #if __CUDA_ARCH__ >= 900
-enum { WARPS = 16, THREADS = WARPS * 32, SLOTS = 8, RAW_TURNS = 4, ASKERS = 8 };
+enum { WARPS = rings_warps, THREADS = WARPS * 32, SLOTS = rings_most_slots, RAW_TURNS = 4, ASKERS = 8 };
 
 struct RingShared {
   u64 full[WARPS][SLOTS];
   float partial[WARPS];  // each warp's part of the sum of squares
   FrontSums<WARPS> front;
 };
+static_assert((sizeof(RingShared) + 127) / 128 * 128 == rings_fixed_bytes, "the host counts with other bytes");
 
 /// A warp's requests, in the order of its pairs. Lane 4 r + i of the first eight asks for piece i of row r.
 struct Asker {

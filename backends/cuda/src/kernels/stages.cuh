@@ -2,9 +2,10 @@
 // eight warps that compute.
 #pragma once
 #include "bulk.cuh"
+#include "row_pieces.hpp"
 
 #if __CUDA_ARCH__ >= 900
-enum { WARPS = 8, THREADS = WARPS * 32, ROWS = 16 };
+enum { WARPS = tiles_warps, THREADS = WARPS * 32, ROWS = tiles_rows };
 
 /// Row `r` of the 16 that start at output `first` of a part.
 DEV const Blocks& rows_of(const TilesParams& p, int part, int first, int r, i64& row) {

@@ -28,6 +28,7 @@ struct StreamShared {
   float factor[TEAMS * (WARPS + 1)];  // of each warp's results: registers are scarce
   FrontSums<TEAMS * WARPS> front;
 };
+static_assert(sizeof(StreamShared) <= tiles_fixed_bytes, "the host leaves less room");
 
 DEV int swizzled(int t) { return (t ^ (t >> 3 & 1) ^ (t >> 4 & 1) * 6) * 16; }
 

@@ -4,8 +4,9 @@
 // sixteen elements a thread.
 #pragma once
 #include "blocks.cuh"
+#include "tile_product.hpp"
 
-enum { TILE_ROWS = 64, TILE_STEP = 16 };
+enum { TILE_ROWS = product_tile, TILE_STEP = 16 };
 
 struct ProductTile {
   float a[TILE_STEP][TILE_ROWS + 4], b[TILE_STEP][TILE_ROWS + 4];

@@ -18,29 +18,17 @@
 #include "stages.cuh"
 
 #if __CUDA_ARCH__ >= 900
-/// Where the blocks of a format lie: pieces of a plane, `bytes` for a block; `apart` is the class of the distance of rows.
-template <int F> struct Layout;
-template <> struct Layout<Q4_K> { enum { k = 256, pieces = 1, b0 = 144, b1 = 0, b2 = 0, b3 = 0, apart = 32 }; };
-template <> struct Layout<Q5_K> { enum { k = 256, pieces = 1, b0 = 176, b1 = 0, b2 = 0, b3 = 0, apart = 32 }; };
-template <> struct Layout<Q6_K> { enum { k = 256, pieces = 4, b0 = 2, b1 = 128, b2 = 64, b3 = 16, apart = 16 }; };
-template <> struct Layout<Q8_0> { enum { k = 32, pieces = 2, b0 = 2, b1 = 32, b2 = 0, b3 = 0, apart = 32 }; };
-template <> struct Layout<Q4_0> { enum { k = 32, pieces = 2, b0 = 2, b1 = 16, b2 = 0, b3 = 0, apart = 16 }; };
-template <> struct Layout<Q4_1> { enum { k = 32, pieces = 2, b0 = 4, b1 = 16, b2 = 0, b3 = 0, apart = 16 }; };
-template <> struct Layout<Q5_0> { enum { k = 32, pieces = 3, b0 = 2, b1 = 16, b2 = 4, b3 = 0, apart = 16 }; };
-template <> struct Layout<Q5_1> { enum { k = 32, pieces = 3, b0 = 4, b1 = 16, b2 = 4, b3 = 0, apart = 16 }; };
-
-template <> struct Layout<F16> { enum { k = 32, pieces = 1, b0 = 64, b1 = 0, b2 = 0, b3 = 0, apart = 64 }; };
-template <> struct Layout<BF16> { enum { k = 32, pieces = 1, b0 = 64, b1 = 0, b2 = 0, b3 = 0, apart = 64 }; };
-
+template <int F> struct Layout {
+  enum { k = row_pieces(F).elements, b0 = row_pieces(F).bytes[0], b2 = row_pieces(F).bytes[2], pieces = b2 != 0 ? 3 : 2, apart = tiles_apart(F) };
+};
 template <int F>
 DEV constexpr int piece_bytes(int p) {
-  return p == 0 ? Layout<F>::b0 : p == 1 ? Layout<F>::b1 : p == 2 ? Layout<F>::b2 : Layout<F>::b3;
+  constexpr RowPieces pieces = row_pieces(F);
+  return p == 0 ? pieces.bytes[0] : p == 1 ? pieces.bytes[1] : p == 2 ? pieces.bytes[2] : pieces.bytes[3];
 }
-/// The distance of rows for `bytes` of each: room for 15 bytes on either side where a row does not start at a multiple of 16.
-DEV int pitch_of(int bytes, int apart, bool shifted) { return (bytes + (shifted ? 30 : 0) + 127 - apart) / 128 * 128 + apart; }
 template <int F> DEV int piece_pitch(int p, int units) {
   const int b = piece_bytes<F>(p);
-  return pitch_of(units * b, b < 16 ? 16 : (int)Layout<F>::apart, b % 16 != 0);
+  return tiles_pitch(units * b, b < 16 ? 16 : (int)Layout<F>::apart, b % 16 != 0);
 }
 
 template <class T> DEV T shared_load(const char* p) { return *reinterpret_cast<const T*>(p); }
@@ -313,17 +301,18 @@ DEV void stage_products(const TilesParams& p, int part, int first, int chunk, co
   products<F, ONE>(stage, chunk_units, unit0, units, shift, x, tot);
 }
 struct TilesShared {
-  u64 full[8], empty[8];
+  u64 full[tiles_most_stages], empty[tiles_most_stages];
   float factor[8];
   float partial[2][WARPS][8][ROWS];  // [turn][warp][column][row]: one barrier a turn keeps two turns apart
   float made[8][32];
 };
+static_assert(sizeof(TilesShared) <= tiles_fixed_bytes, "the host leaves less room");
 
 template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
   TilesShared& s = *reinterpret_cast<TilesShared*>(memory);
   const GemvParams& g = p.g;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, t = ONE ? 1 : g.t;
-  const int row_bytes = g.x.dtype ? 2 * g.k : g.k, x_pitch = pitch_of(row_bytes, g.x.dtype ? 64 : 32, false), meta_pitch = g.k / 4 + 16;
+  const int row_bytes = g.x.dtype ? 2 * g.k : g.k, x_pitch = tiles_pitch(row_bytes, g.x.dtype ? 64 : 32, false), meta_pitch = g.k / 4 + 16;
   char* codes = memory + (sizeof(TilesShared) + 127) / 128 * 128;
   char* meta = codes + t * x_pitch;
   char* stages = memory + p.stage_offset;

@@ -28,7 +28,7 @@ void emit_activation(const Call& call, Launcher& launcher) {
   p.shape = walk_elements(call.output(0), {{call.input(0), p.x}, {call.output(0), p.y}});
   p.op = static_cast<int>(call.op);
   if (call.op == QUERN_OP_GELU) p.a = static_cast<float>(call.integer(QUERN_KEY_KIND));
-  launcher.launch("activation", "activation", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::activation, launcher.spread(p.shape.count), 256, p);
 }
 
 std::string refuse_backward(const Call& call) {
@@ -41,7 +41,7 @@ void emit_backward(const Call& call, Launcher& launcher) {
   p.shape = walk_elements(call.output(0), {{call.input(0), p.x}, {call.input(1), p.dy}, {call.output(0), p.dx}});
   p.op = static_cast<int>(call.op);
   if (call.op == QUERN_OP_GELU_BACKWARD) p.kind = static_cast<int>(call.integer(QUERN_KEY_KIND));
-  launcher.launch("activation", "activation_backward", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::activation_backward, launcher.spread(p.shape.count), 256, p);
 }
 
 /// The first or second half of the rows of a tensor of 2 n elements a row.
@@ -78,7 +78,7 @@ void emit_glu(const Call& call, Launcher& launcher) {
   GluParams p{};
   p.shape = walk_elements(y, {{split ? gate : half_of(gate, swapped), p.gate}, {split ? up : half_of(gate, !swapped), p.up}, {y, p.y}});
   read_attributes(call, p);
-  launcher.launch("activation", "glu", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::glu, launcher.spread(p.shape.count), 256, p);
 }
 
 std::string refuse_glu_backward(const Call& call) {
@@ -99,7 +99,7 @@ void emit_glu_backward(const Call& call, Launcher& launcher) {
                                {split ? dgate : half_of(dgate, swapped), p.dgate},
                                {split ? dup : half_of(dgate, !swapped), p.dup}});
   read_attributes(call, p);
-  launcher.launch("activation", "glu_backward", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::glu_backward, launcher.spread(p.shape.count), 256, p);
 }
 
 constexpr Op table[] = {

@@ -73,7 +73,7 @@ void emit_pad(const Call& call, Launcher& launcher) {
     FillParams p{};
     p.shape = walk_elements(part, {{part, p.y}});
     p.value = static_cast<float>(call.real(QUERN_KEY_VALUE));
-    launcher.launch("elementwise", "fill", launcher.spread(p.shape.count), 256, p);
+    launcher.launch(kernels::fill, launcher.spread(p.shape.count), 256, p);
   };
   if (before > 0) fill(part_of(y, axis, 0, before));
   if (x.elements() > 0) launch_copy(x, part_of(y, axis, before, x.dims[axis]), {}, launcher);
@@ -105,7 +105,7 @@ void emit_repeat(const Call& call, Launcher& launcher) {
     add_dimension(p.shape, n, both, inside);
   }
   finish(p.shape);
-  launcher.launch("elementwise", "unary", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::unary, launcher.spread(p.shape.count), 256, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_CONCAT, "concat.cuda", refuse_concat, emit_concat},

@@ -1,55 +1,48 @@
 // attention over paged keys and values. See kernels/attention.cu.
 #include "attention.hpp"
 
+#include "../kernels/attention.hpp"
 #include "../kernels/attention_rows.hpp"
 #include "arrange.hpp"
 #include "paged.hpp"
 #include "tables.hpp"
 
 #include <climits>
-#include <cstring>
 
 namespace quern::cuda {
 namespace {
 
-constexpr std::int64_t heads_a_block = 8, largest_head = 256, most_splits = 64;
-constexpr std::int64_t most_alone = 256, least_share = 128;  // ALONE and SHARE of kernels/attention_pages.cuh
 constexpr int most_processors = 256;          // that blocks of shares of keys are counted for; scratch is planned for so many
 constexpr std::int64_t rereadable = 8 << 20;  // bytes of a sequence's keys and values that each head may read for itself: they stay in L2
 
-const char* kernel_of(int dtype) {
+const KernelId<AttentionParams>& kernel_of(int dtype) {
   switch (dtype) {
-    case QUERN_F32: return "attention_f32";
-    case QUERN_F16: return "attention_f16";
-    case QUERN_BF16: return "attention_bf16";
-    case QUERN_Q8_0: return "attention_q8_0";
-    default: return "attention_q4_0";
+    case QUERN_F32: return kernels::attention_f32;
+    case QUERN_F16: return kernels::attention_f16;
+    case QUERN_BF16: return kernels::attention_bf16;
+    case QUERN_Q8_0: return kernels::attention_q8_0;
+    default: return kernels::attention_q4_0;
   }
 }
 
-/// The shared memory of a block of kernels/attention_pages.cuh: Shared, Pipe and the stages, as they are laid out there.
-unsigned pages_memory(const AttentionParams& p) {
-  constexpr int warps = 4, stages = 2, at_once = 16;
-  const int group = p.group == 1 ? 1 : 8, d = p.k.d;
-  const auto round = [](int bytes) { return (bytes + 127) / 128 * 128; };
-  const int own = (std::max(group, 4) * d + group * 64 + 3 * group + warps * group * d + 1) * 4;
-  const int pipe = warps * stages * 8 + 2 * warps * group * 4 + 2 * 128 * 2 + warps * stages * 4;
-  return static_cast<unsigned>(round(own) + round(pipe) + warps * stages * 2 * at_once * d * 2);
-}
+/// The shared memory of a block of kernels/attention_pages.cuh.
+unsigned pages_memory(const AttentionParams& p) { return static_cast<unsigned>(pages_bytes(p.group == 1 ? 1 : pages_heads, p.k.d)); }
 
 /// The kernel that reads pages by bulk copies; null where card, cache or mask rule it out.
-const char* pages_kernel(const AttentionParams& p, Launcher& launcher) {
+const KernelId<AttentionParams>* pages_kernel(const AttentionParams& p, Launcher& launcher) {
   if (launcher.major() < 9 || p.mask != 0 || p.k.d != p.v.d || (p.k.d != 64 && p.k.d != 128) || p.k.page % 16 != 0) return nullptr;
   if (p.k.dtype != QUERN_F16 && p.k.dtype != QUERN_BF16) return nullptr;
   if (pages_memory(p) > static_cast<unsigned>(launcher.gpu().facts().shared_limit)) return nullptr;
-  static constexpr const char* names[2][2][2] = {
-      {{"attention_pages_f16_64_1", "attention_pages_f16_64_8"}, {"attention_pages_f16_128_1", "attention_pages_f16_128_8"}},
-      {{"attention_pages_bf16_64_1", "attention_pages_bf16_64_8"}, {"attention_pages_bf16_128_1", "attention_pages_bf16_128_8"}}};
-  return names[p.k.dtype == QUERN_BF16][p.k.d == 128][p.group > 1];
+  static constexpr KernelId<AttentionParams> names[2][2][2] = {
+      {{kernels::attention_pages_f16_64_1, kernels::attention_pages_f16_64_8},
+       {kernels::attention_pages_f16_128_1, kernels::attention_pages_f16_128_8}},
+      {{kernels::attention_pages_bf16_64_1, kernels::attention_pages_bf16_64_8},
+       {kernels::attention_pages_bf16_128_1, kernels::attention_pages_bf16_128_8}}};
+  return &names[p.k.dtype == QUERN_BF16][p.k.d == 128][p.group > 1];
 }
 
 std::int64_t blocks_without_splits(const Tensor& q, const Tensor& k, std::int64_t rows) {
-  const std::int64_t per_kv = q.dims[1] / k.dims[1], group = std::min(heads_a_block, per_kv);
+  const std::int64_t per_kv = q.dims[1] / k.dims[1], group = std::min<std::int64_t>(attention_heads, per_kv);
   return rows * k.dims[1] * ((per_kv + group - 1) / group);
 }
 
@@ -62,7 +55,8 @@ std::int64_t splits_for(const Call& call, std::int64_t rows, int multiprocessors
   if (static_cast<std::uint64_t>(std::max(rows, call.invariant ? largest : rows) * q.dims[1]) * 4 > counter_bytes) return 1;
   const std::int64_t blocks = std::max<std::int64_t>(1, blocks_without_splits(call.input(0), call.input(1), rows));
   const std::int64_t longest = call.input(3).dims[1] * call.input(1).dims[2];
-  return std::clamp<std::int64_t>(2 * multiprocessors / blocks, 1, std::min(most_splits, std::max<std::int64_t>(1, longest / 64)));
+  return std::clamp<std::int64_t>(2 * multiprocessors / blocks, 1,
+                                  std::min<std::int64_t>(attention_most_splits, std::max<std::int64_t>(1, longest / 64)));
 }
 
 std::string refuse(const Call& call) {
@@ -95,8 +89,8 @@ std::string refuse(const Call& call) {
 /// Whether attention.cu and attention_pages.cuh read it: packed, one format, pairs of elements, a mask of every key that there can be.
 bool is_plain(const Call& call) {
   const Tensor &k = call.input(1), &v = call.input(2), &mask = call.input(7);
-  return all_packed(call) && k.dtype == v.dtype && k.last() <= largest_head && v.last() <= largest_head && k.last() % 2 == 0 &&
-         v.last() % 2 == 0 && (!mask.present() || mask.dims[1] >= call.input(3).dims[1] * k.dims[2]);
+  return all_packed(call) && k.dtype == v.dtype && k.last() <= attention_most_head && v.last() <= attention_most_head &&
+         k.last() % 2 == 0 && v.last() % 2 == 0 && (!mask.present() || mask.dims[1] >= call.input(3).dims[1] * k.dims[2]);
 }
 
 AttentionAnyParams any_params(const Call& call, Launcher& launcher) {
@@ -139,7 +133,7 @@ AttentionParams attention_params(const Call& call, Launcher& launcher) {
   p.mask_stride = mask.present() ? mask.dims[1] : 0;
   p.sinks = call.input(8).data;
   p.heads = static_cast<int>(q.dims[1]);
-  p.group = static_cast<int>(std::min(heads_a_block, q.dims[1] / k.dims[1]));
+  p.group = static_cast<int>(std::min<std::int64_t>(attention_heads, q.dims[1] / k.dims[1]));
   // A head a block, where that fits the card at once: a step's latency is that of a block's heads, one after another.
   const std::int64_t bytes = 2 * 2 * call.input(3).dims[1] * k.dims[2] * k.dims[1] * k.last();
   if (!call.invariant && bytes <= rereadable && q.dims[0] * q.dims[1] <= 2 * launcher.multiprocessors()) p.group = 1;
@@ -192,20 +186,21 @@ void launch_rope_kv(RopeKvParams& p, const Tensor& table, int mode, std::int64_t
   const bool eights = rope_by_eights(p.k.d, p.v.d, table);
   const std::int64_t units = (std::int64_t{p.heads} + p.k.kv_heads) * p.k.d / (eights ? 8 : 4);
   const std::int64_t most = std::max<std::int64_t>(1, 4 * launcher.multiprocessors() / std::max<std::int64_t>(1, rows));
-  launcher.launch("wide", eights ? "rope_kv_8" : "rope_kv", {rows, std::clamp<std::int64_t>((units + 255) / 256, 1, most), 1}, 256, p);
+  launcher.launch(eights ? kernels::rope_kv_8 : kernels::rope_kv, {rows, std::clamp<std::int64_t>((units + 255) / 256, 1, most), 1}, 256,
+                  p);
 }
 
 void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& launcher) {
   const int per_kv = p.heads / p.k.kv_heads, groups = (per_kv + p.group - 1) / p.group;
-  if (const char* kernel = pages_kernel(p, launcher); kernel != nullptr) {
+  if (const KernelId<AttentionParams>* kernel = pages_kernel(p, launcher); kernel != nullptr) {
     AttentionParams pages = p;  // no more splits than there can be shares of keys
     const std::int64_t most = std::int64_t{p.k.pages_per_sequence} * p.k.page;
-    pages.splits = most <= most_alone ? 1 : static_cast<int>(std::clamp<std::int64_t>((most + least_share - 1) / least_share, 1, p.splits));
-    launcher.launch(std::string_view(kernel, std::strlen(kernel) - 2), kernel, {pages.splits, std::int64_t{p.k.kv_heads} * groups, rows},
-                    128, pages, pages_memory(p));
+    pages.splits = most <= pages_alone ? 1
+                                       : static_cast<int>(std::clamp<std::int64_t>((most + pages_share - 1) / pages_share, 1, p.splits));
+    launcher.launch(*kernel, {pages.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, pages, pages_memory(p));
     return;
   }
-  launcher.launch("attention", kernel_of(p.k.dtype), {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p);
+  launcher.launch(kernel_of(p.k.dtype), {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p);
 }
 
 bool attention_rows_serves(const Tensor& k, const Tensor& v, int shared_limit) {
@@ -225,7 +220,7 @@ RowsShape rows_shape(std::int64_t rows, std::int64_t heads, std::int64_t kv_head
   const std::int64_t groups = (per_kv * tile_rows + rows_lines / tile_rows * tile_rows - 1) / (rows_lines / tile_rows * tile_rows);
   const std::int64_t tile_heads = (per_kv + groups - 1) / groups,
                      blocks = kv_heads * ((per_kv + tile_heads - 1) / tile_heads) * ((rows + tile_rows - 1) / tile_rows);
-  const std::int64_t most = std::min<std::int64_t>(most_splits, longest / (rows_least_tiles * rows_keys));
+  const std::int64_t most = std::min<std::int64_t>(attention_most_splits, longest / (rows_least_tiles * rows_keys));
   return {tile_rows, tile_heads, blocks,
           std::clamp<std::int64_t>(multiprocessors / std::max<std::int64_t>(1, blocks), 1, std::max<std::int64_t>(1, most))};
 }
@@ -251,13 +246,16 @@ std::uint64_t attention_rows_scratch(const Call& call, bool joined) {
 }
 
 void launch_attention_rows(AttentionRowsParams& p, Address scratch, Launcher& launcher) {
-  static constexpr const char* rows_names[][2] = {
-      {"attention_rows_32_bf16", "attention_rows_32_f16"},  {"attention_rows_48_bf16", "attention_rows_48_f16"},
-      {"attention_rows_64_bf16", "attention_rows_64_f16"},  {"attention_rows_80_bf16", "attention_rows_80_f16"},
-      {"attention_rows_96_bf16", "attention_rows_96_f16"},  {"attention_rows_112_bf16", "attention_rows_112_f16"},
-      {"attention_rows_128_bf16", "attention_rows_128_f16"}};
-  static constexpr const char* groups_names[2][2] = {{"attention_groups_64_bf16", "attention_groups_64_f16"},
-                                                     {"attention_groups_128_bf16", "attention_groups_128_f16"}};
+  static constexpr KernelId<AttentionRowsParams> rows_names[][2] = {{kernels::attention_rows_32_bf16, kernels::attention_rows_32_f16},
+                                                                    {kernels::attention_rows_48_bf16, kernels::attention_rows_48_f16},
+                                                                    {kernels::attention_rows_64_bf16, kernels::attention_rows_64_f16},
+                                                                    {kernels::attention_rows_80_bf16, kernels::attention_rows_80_f16},
+                                                                    {kernels::attention_rows_96_bf16, kernels::attention_rows_96_f16},
+                                                                    {kernels::attention_rows_112_bf16, kernels::attention_rows_112_f16},
+                                                                    {kernels::attention_rows_128_bf16, kernels::attention_rows_128_f16}};
+  static constexpr KernelId<AttentionRowsParams> groups_names[2][2] = {
+      {kernels::attention_groups_64_bf16, kernels::attention_groups_64_f16},
+      {kernels::attention_groups_128_bf16, kernels::attention_groups_128_f16}};
   // Of warpgroups the stages, their barriers, Info, and room for a start at a multiple of 1024.
   constexpr int info = 2 * rows_lines * 4;
   const int limit = launcher.gpu().facts().shared_limit, of_groups = groups_stages * (2 * rows_keys * p.k.d * 2 + 2 * 8) + info + 1024;
@@ -273,10 +271,9 @@ void launch_attention_rows(AttentionRowsParams& p, Address scratch, Launcher& la
   p.softmax = parts ? scratch + bytes_of_parts(vectors, shape.splits, p.k.d - 2) : 0;
   const std::int64_t tiles = (p.rows + shape.tile_rows - 1) / shape.tile_rows;
   const Launcher::Grid grid{shape.blocks / tiles, tiles, shape.splits};
-  if (groups) launcher.launch("attention_groups", groups_names[p.k.d == 128][f16], grid, 384, p, static_cast<unsigned>(of_groups));
-  else
-    launcher.launch("attention_rows", rows_names[p.k.d / 16 - 2][f16], grid, 256, p, static_cast<unsigned>(rows_tiles_bytes(p.k.d) + info));
-  if (parts) launcher.launch("attention_join", "attention_join", {(std::int64_t{p.heads} * p.k.d + 1023) / 1024, p.rows, 1}, 256, p);
+  if (groups) launcher.launch(groups_names[p.k.d == 128][f16], grid, 384, p, static_cast<unsigned>(of_groups));
+  else launcher.launch(rows_names[p.k.d / 16 - 2][f16], grid, 256, p, static_cast<unsigned>(rows_tiles_bytes(p.k.d) + info));
+  if (parts) launcher.launch(kernels::attention_join, {(std::int64_t{p.heads} * p.k.d + 1023) / 1024, p.rows, 1}, 256, p);
 }
 
 namespace {
@@ -336,9 +333,9 @@ void emit(const Call& call, Launcher& launcher) {
     launch_attention(attention_params(call, launcher), rows, launcher);
   } else {
     const auto shared = static_cast<unsigned>(any.k.d + 4 * any.v.d + 8) * 4;
-    launcher.launch("attention_any", "attention_any", {any.heads, rows, 1}, 128, any, shared);
+    launcher.launch(kernels::attention_any, {any.heads, rows, 1}, 128, any, shared);
   }
-  launcher.launch("attention_any", "attention_check", {rows, 1, 1}, 128, any);
+  launcher.launch(kernels::attention_check, {rows, 1, 1}, 128, any);
 }
 
 constexpr Op table[] = {{QUERN_OP_ATTENTION, "attention.cuda", refuse, emit, scratch, false, is_plain}};

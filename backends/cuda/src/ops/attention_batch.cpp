@@ -6,9 +6,6 @@
 namespace quern::cuda {
 namespace {
 
-constexpr std::int64_t most_rows = 64, most_warps = 8;  // as in the kernel
-constexpr int stages = 3;
-
 /// Query heads of a block.
 int group_of(std::int64_t heads, std::int64_t kv_heads) { return heads == kv_heads ? 1 : 4; }
 std::int64_t blocks_of(std::int64_t rows, std::int64_t heads, std::int64_t kv_heads) {
@@ -23,7 +20,7 @@ bool attention_batch_serves(const Tensor& cache, std::int64_t rows, std::int64_t
   if (card.major < 9 || (cache.dtype != QUERN_F16 && cache.dtype != QUERN_BF16) || (d != 64 && d != 128) || cache.dims[2] % 16 != 0 ||
       table.dims[1] % 8 != 0)
     return false;
-  return rows > 1 && rows <= most_rows && heads % cache.dims[1] == 0 && blocks_of(rows, heads, cache.dims[1]) >= card.multiprocessors;
+  return rows > 1 && rows <= batch_most_rows && heads % cache.dims[1] == 0 && blocks_of(rows, heads, cache.dims[1]) >= card.multiprocessors;
 }
 
 void launch_attention_batch(AttentionBatchParams& p, Launcher& launcher) {
@@ -33,15 +30,14 @@ void launch_attention_batch(AttentionBatchParams& p, Launcher& launcher) {
   // All blocks at once: as many warps each as a multiprocessor then has room for, sixteen in all.
   const std::int64_t each = (blocks + launcher.multiprocessors() - 1) / launcher.multiprocessors();
   const std::int64_t warps =
-      std::clamp<std::int64_t>(16 / each, 2, group == 1 ? most_warps : most_warps / 2);  // four heads take twice the registers
-  // Barriers, queries, results, their softmax, and the stages, as the kernel lays them out.
-  const std::int64_t own = 8 * most_warps * stages + 4 * group * d * (1 + warps) + 4 * 2 * most_warps * group,
-                     tile = (d == 128 ? 8 : 16) * d * 2;
-  static constexpr const char* names[2][2][2] = {
-      {{"attention_batch_f16_64_1", "attention_batch_f16_64_4"}, {"attention_batch_f16_128_1", "attention_batch_f16_128_4"}},
-      {{"attention_batch_bf16_64_1", "attention_batch_bf16_64_4"}, {"attention_batch_bf16_128_1", "attention_batch_bf16_128_4"}}};
-  launcher.launch("attention_batch", names[p.k.dtype == QUERN_BF16][d == 128][group == 4], {blocks / p.rows, p.rows, 1},
-                  static_cast<unsigned>(32 * warps), p, static_cast<unsigned>(own + warps * stages * 2 * tile));
+      std::clamp<std::int64_t>(16 / each, 2, group == 1 ? batch_most_warps : batch_most_warps / 2);  // four heads take twice the registers
+  static constexpr KernelId<AttentionBatchParams> names[2][2][2] = {
+      {{kernels::attention_batch_f16_64_1, kernels::attention_batch_f16_64_4},
+       {kernels::attention_batch_f16_128_1, kernels::attention_batch_f16_128_4}},
+      {{kernels::attention_batch_bf16_64_1, kernels::attention_batch_bf16_64_4},
+       {kernels::attention_batch_bf16_128_1, kernels::attention_batch_bf16_128_4}}};
+  launcher.launch(names[p.k.dtype == QUERN_BF16][d == 128][group == 4], {blocks / p.rows, p.rows, 1}, static_cast<unsigned>(32 * warps), p,
+                  static_cast<unsigned>(batch_bytes(group, d, warps)));
 }
 
 }  // namespace quern::cuda

@@ -95,12 +95,11 @@ DenseAttentionParams params_of(const Call& call) {
   return p;
 }
 
-/// A kernel's tiles of 16 `rows` and heads of up to 16 `columns`.
+/// A kernel's tiles of 16 `rows` and heads of up to 16 `columns`; of a gradient, the kernel of keys and that of queries.
 struct Tiling {
   int rows, columns;
-  const char* names[2];
+  KernelId<DenseAttentionParams> first, second;
 };
-int pitch_of(int d) { return d | 1; }
 
 /// The largest tiles whose `floats` of shared memory a block may have.
 template <std::size_t N, class Floats>
@@ -114,18 +113,18 @@ const Tiling& choose(const std::array<Tiling, N>& tilings, int d, const Floats& 
 }
 
 void emit(const Call& call, Launcher& launcher) {
-  static constexpr std::array<Tiling, 4> tilings = {{{4, 4, {"attention_dense_4_4"}},
-                                                     {4, 8, {"attention_dense_4_8"}},
-                                                     {2, 16, {"attention_dense_2_16"}},
-                                                     {1, 16, {"attention_dense_1_16"}}}};
+  static constexpr std::array<Tiling, 4> tilings = {{{4, 4, kernels::attention_dense_4_4, kernels::attention_dense_4_4},
+                                                     {4, 8, kernels::attention_dense_4_8, kernels::attention_dense_4_8},
+                                                     {2, 16, kernels::attention_dense_2_16, kernels::attention_dense_2_16},
+                                                     {1, 16, kernels::attention_dense_1_16, kernels::attention_dense_1_16}}};
   DenseAttentionParams p = params_of(call);
   p.y = leading(call.output(0));
   const int largest = std::max(p.d, p.dv_size);
   unsigned shared = 0;
   const Tiling& tiling = choose(
-      tilings, largest, [&](int tile) { return tile * (pitch_of(p.d) + pitch_of(largest) + tile + 1); }, launcher, shared);
+      tilings, largest, [&](int tile) { return tile * (dense_pitch(p.d) + dense_pitch(largest) + tile + 1); }, launcher, shared);
   const int tile = 16 * tiling.rows;
-  launcher.launch("attention_dense", tiling.names[0], {(p.queries + tile - 1) / tile, p.heads, call.input(in_q).dims[0]}, 256, p, shared);
+  launcher.launch(tiling.first, {(p.queries + tile - 1) / tile, p.heads, call.input(in_q).dims[0]}, 256, p, shared);
 }
 
 std::uint64_t scratch_backward(const Call& call) {
@@ -134,10 +133,10 @@ std::uint64_t scratch_backward(const Call& call) {
 }
 
 void emit_backward(const Call& call, Launcher& launcher) {
-  static constexpr std::array<Tiling, 4> tilings = {{{4, 4, {"attention_keys_4_4", "attention_queries_4_4"}},
-                                                     {2, 8, {"attention_keys_2_8", "attention_queries_2_8"}},
-                                                     {2, 16, {"attention_keys_2_16", "attention_queries_2_16"}},
-                                                     {1, 16, {"attention_keys_1_16", "attention_queries_1_16"}}}};
+  static constexpr std::array<Tiling, 4> tilings = {{{4, 4, kernels::attention_keys_4_4, kernels::attention_queries_4_4},
+                                                     {2, 8, kernels::attention_keys_2_8, kernels::attention_queries_2_8},
+                                                     {2, 16, kernels::attention_keys_2_16, kernels::attention_queries_2_16},
+                                                     {1, 16, kernels::attention_keys_1_16, kernels::attention_queries_1_16}}};
   DenseAttentionParams p = params_of(call);
   p.y = leading(call.input(in_y));
   p.dy = leading(call.input(in_dy));
@@ -147,12 +146,12 @@ void emit_backward(const Call& call, Launcher& launcher) {
   p.dots = call.scratch;
   unsigned shared = 0;
   const Tiling& tiling = choose(
-      tilings, std::max(p.d, p.dv_size), [&](int tile) { return 2 * tile * (pitch_of(p.d) + pitch_of(p.dv_size) + tile + 1); }, launcher,
-      shared);
+      tilings, std::max(p.d, p.dv_size), [&](int tile) { return 2 * tile * (dense_pitch(p.d) + dense_pitch(p.dv_size) + tile + 1); },
+      launcher, shared);
   const std::int64_t tile = 16 * tiling.rows, b = call.input(in_q).dims[0];
-  launcher.launch("attention_backward", "attention_dots", {(p.queries + 7) / 8, p.heads, b}, 256, p);
-  launcher.launch("attention_backward", tiling.names[0], {(p.keys + tile - 1) / tile, p.kv_heads, b}, 256, p, shared);
-  launcher.launch("attention_backward", tiling.names[1], {(p.queries + tile - 1) / tile, p.heads, b}, 256, p, shared);
+  launcher.launch(kernels::attention_dots, {(p.queries + 7) / 8, p.heads, b}, 256, p);
+  launcher.launch(tiling.first, {(p.keys + tile - 1) / tile, p.kv_heads, b}, 256, p, shared);
+  launcher.launch(tiling.second, {(p.queries + tile - 1) / tile, p.heads, b}, 256, p, shared);
 }
 
 constexpr Op table[] = {{QUERN_OP_ATTENTION_DENSE, "attention_dense.cuda", refuse, emit},

@@ -32,8 +32,8 @@ void emit(const Call& call, Launcher& launcher) {
     start.packed_layout = false;
     p.blocks = blocks_of(start);
     const std::int64_t warps = p.rows.count * (p.h / fields_of(start.dtype).elements);
-    launcher.launch("cast", decodes ? "decode_rows" : "encode_rows", launcher.spread(decodes ? p.rows.count * p.h / 16 : warps * 32), 256,
-                    p);
+    launcher.launch(decodes ? kernels::decode_rows : kernels::encode_rows, launcher.spread(decodes ? p.rows.count * p.h / 16 : warps * 32),
+                    256, p);
     return;
   }
   launch_cast(x, y, launcher);
@@ -46,8 +46,7 @@ constexpr Op table[] = {{QUERN_OP_CAST, "cast.cuda", refuse, emit}};
 void launch_cast(const Tensor& x, const Tensor& y, Launcher& launcher) {
   UnaryParams p{};
   p.shape = walk_elements(y, {{x, p.x}, {y, p.y}});
-  launcher.launch("elementwise", is_float(x.dtype) && is_float(y.dtype) ? "unary" : "cast_integers", launcher.spread(p.shape.count), 256,
-                  p);
+  launcher.launch(is_float(x.dtype) && is_float(y.dtype) ? kernels::unary : kernels::cast_integers, launcher.spread(p.shape.count), 256, p);
 }
 
 const std::span<const Op> cast_ops = table;

@@ -51,7 +51,7 @@ void launch_copy(const Tensor& from, const Tensor& to, const Live& live, Launche
     p.shape.count /= units;
     p.x.strides[0] = p.y.strides[0] = p.bytes = 16;
   }
-  launcher.launch("elementwise", "copy_elements", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::copy_elements, launcher.spread(p.shape.count), 256, p);
 }
 
 }  // namespace quern::cuda

@@ -18,7 +18,7 @@ void emit(const Call& call, Launcher& launcher) {
   CumsumParams p{};
   p.rows = walk_rows(y, {{x, p.x}, {y, p.y}});
   p.n = y.last();
-  launcher.launch("cumsum", "cumsum", {p.rows.count, 1, 1}, 256, p);
+  launcher.launch(kernels::cumsum, {p.rows.count, 1, 1}, 256, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_CUMSUM, "cumsum.cuda", refuse, emit}};

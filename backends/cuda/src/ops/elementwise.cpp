@@ -23,7 +23,7 @@ void emit_unary(const Call& call, Launcher& launcher) {
     p.a = static_cast<float>(call.real(QUERN_KEY_MIN));
     p.b = static_cast<float>(call.real(QUERN_KEY_MAX));
   }
-  launcher.launch("elementwise", "unary", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::unary, launcher.spread(p.shape.count), 256, p);
 }
 
 std::string refuse_binary(const Call& call) {
@@ -37,7 +37,7 @@ void emit_binary(const Call& call, Launcher& launcher) {
   p.shape = walk_elements(call.output(0), {{call.input(0), p.a}, {call.input(1), p.b}, {call.output(0), p.y}});
   p.op = static_cast<int>(call.op);
   p.alpha = call.op == QUERN_OP_ADD ? static_cast<float>(call.real(QUERN_KEY_ALPHA)) : 1.0f;
-  launcher.launch("elementwise", "binary", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::binary, launcher.spread(p.shape.count), 256, p);
 }
 
 std::string refuse_fill(const Call& call) {
@@ -51,7 +51,7 @@ void emit_fill(const Call& call, Launcher& launcher) {
   p.shape = walk_elements(call.output(0), {{call.output(0), p.y}});
   p.value = static_cast<float>(value);
   p.integer = static_cast<int>(value);
-  launcher.launch("elementwise", "fill", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::fill, launcher.spread(p.shape.count), 256, p);
 }
 
 constexpr Op table[] = {

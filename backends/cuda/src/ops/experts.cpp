@@ -2,6 +2,7 @@
 #include "experts.hpp"
 
 #include "../kernels/experts.hpp"
+#include "../kernels/tile_product.hpp"
 
 #include "arrange.hpp"
 #include "strided.hpp"
@@ -13,7 +14,7 @@
 namespace quern::cuda {
 namespace {
 
-constexpr std::int64_t tile = 64, wide_tile = 128;  // pairs or outputs of a block; outputs of one on the matrix units
+constexpr std::int64_t tile = product_tile;  // outputs of a block
 
 /// dy, a, b and id of a call, forward or backward.
 struct Roles {
@@ -78,32 +79,31 @@ ExpertParams params_of(const Call& call, const Roles& r, std::int64_t experts, L
   return p;
 }
 
-/// Outputs of a block of eight warps, of few pairs: OUTPUTS of each in kernels/experts.cu.
-constexpr std::int64_t few_outputs = 16;
+/// Outputs of a block, of few pairs.
+constexpr std::int64_t few_outputs = expert_warps * expert_outputs;
 /// Elements of a that a block of few pairs keeps in shared memory: 40 KiB with what keeps banks apart.
 constexpr std::int64_t most_staged = 8192;
 
 /// The shared memory that `rows` rows of a take, which p then has there; 0: they do not fit.
 unsigned stage(ExpertParams& p, std::int64_t rows) {
-  constexpr std::int64_t bytes_of_16 = 80;  // SIXTEEN floats in kernels/experts.cu
   p.staged = rows * p.k <= most_staged ? 1 : 0;
-  return p.staged != 0 ? static_cast<unsigned>(rows * ((p.k + 15) / 16) * bytes_of_16) : 0;
+  return p.staged != 0 ? static_cast<unsigned>(rows * expert_staged_floats(p.k) * 4) : 0;
 }
 
 void make_lists(const ExpertParams& p, Launcher& launcher) {
-  launcher.launch("experts", "expert_lists", {p.experts, 1, 1}, 256, p);
-  launcher.launch("experts", "expert_tiles", {1, 1, 1}, 32, p);
+  launcher.launch(kernels::expert_lists, {p.experts, 1, 1}, 256, p);
+  launcher.launch(kernels::expert_tiles, {1, 1, 1}, 32, p);
 }
-std::int64_t most_tiles(const ExpertParams& p) { return p.tokens * p.used / tile + p.experts; }
+std::int64_t most_tiles(const ExpertParams& p) { return p.tokens * p.used / expert_pairs + p.experts; }
 
 /// The kernel of `experts_mma` that the numerics allow and the operands suit; null: none.
-const char* matrix_kernel(const Call& call, const Roles& r, Launcher& launcher) {
+const KernelId<ExpertParams>* matrix_kernel(const Call& call, const Roles& r, Launcher& launcher) {
   if (call.invariant || launcher.gpu().facts().major < 8 || r.a.last() % 32 != 0) return nullptr;
-  if (is_block(r.b.dtype)) return call.bf16_allowed() ? "matmul_id_blocks" : nullptr;
+  if (is_block(r.b.dtype)) return call.bf16_allowed() ? &kernels::matmul_id_blocks : nullptr;
   const bool whole_vectors = r.b.data % 16 == 0 && r.b.strides[0] % 16 == 0 && r.b.strides[1] % 16 == 0 && r.b.strides[2] == 2;
   if (!whole_vectors) return nullptr;
-  if (r.b.dtype == QUERN_F16) return call.f16_allowed() ? "matmul_id_f16" : nullptr;
-  return r.b.dtype == QUERN_BF16 && call.bf16_allowed() ? "matmul_id_bf16" : nullptr;
+  if (r.b.dtype == QUERN_F16) return call.f16_allowed() ? &kernels::matmul_id_f16 : nullptr;
+  return r.b.dtype == QUERN_BF16 && call.bf16_allowed() ? &kernels::matmul_id_bf16 : nullptr;
 }
 
 std::string refuse(const Call& call) {
@@ -120,14 +120,14 @@ void emit(const Call& call, Launcher& launcher) {
   const std::int64_t pairs = p.tokens * p.used;
   if (pairs <= few_pairs && !call.invariant) {
     const unsigned shared = stage(p, 1);
-    launcher.launch("experts", "matmul_id_few", {(p.n + few_outputs - 1) / few_outputs, pairs, 1}, 256, p, shared);
+    launcher.launch(kernels::matmul_id_few, {(p.n + few_outputs - 1) / few_outputs, pairs, 1}, 256, p, shared);
     return;
   }
-  launcher.launch("experts", "clear_pairs", {pairs, 1, 1}, 256, p);
+  launcher.launch(kernels::clear_pairs, {pairs, 1, 1}, 256, p);
   make_lists(p, launcher);
-  if (const char* kernel = matrix_kernel(call, r, launcher))
-    launcher.launch("experts_mma", kernel, {(p.n + wide_tile - 1) / wide_tile, most_tiles(p), 1}, 256, p);
-  else launcher.launch("experts", "matmul_id", {(p.n + tile - 1) / tile, most_tiles(p), 1}, 256, p);
+  if (const KernelId<ExpertParams>* kernel = matrix_kernel(call, r, launcher))
+    launcher.launch(*kernel, {(p.n + expert_columns - 1) / expert_columns, most_tiles(p), 1}, 256, p);
+  else launcher.launch(kernels::matmul_id, {(p.n + tile - 1) / tile, most_tiles(p), 1}, 256, p);
 }
 
 std::string refuse_backward(const Call& call) {
@@ -158,13 +158,13 @@ void emit_backward(const Call& call, Launcher& launcher) {
   p.accumulate = call.integer(QUERN_KEY_ACCUMULATE) != 0;
   p.db = with_two_strides(db);
   make_lists(p, launcher);
-  if (db.present()) launcher.launch("experts", "matmul_id_db", {(p.k + tile - 1) / tile, (p.n + tile - 1) / tile, p.experts}, 256, p);
+  if (db.present()) launcher.launch(kernels::matmul_id_db, {(p.k + tile - 1) / tile, (p.n + tile - 1) / tile, p.experts}, 256, p);
   if (!da.present() || da.elements() == 0) return;
   p.da = with_two_strides(da);
   if (needs_parts(call)) p.parts = call.scratch + rounded_lists(call);
-  launcher.launch("experts", "clear_pairs", {p.tokens * p.used, 1, 1}, 256, p);
-  launcher.launch("experts", "matmul_id_da", {(p.k + tile - 1) / tile, most_tiles(p), 1}, 256, p);
-  if (p.parts != 0) launcher.launch("experts", "matmul_id_da_sum", launcher.spread(p.tokens * p.k), 256, p);
+  launcher.launch(kernels::clear_pairs, {p.tokens * p.used, 1, 1}, 256, p);
+  launcher.launch(kernels::matmul_id_da, {(p.k + tile - 1) / tile, most_tiles(p), 1}, 256, p);
+  if (p.parts != 0) launcher.launch(kernels::matmul_id_da_sum, launcher.spread(p.tokens * p.k), 256, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_MATMUL_ID, "matmul_id.cuda", refuse, emit, scratch},
@@ -182,7 +182,7 @@ void launch_expert_glu(const Call& gate, const Tensor& up, int activation, const
   if (p.up_blocks) p.up_pieces = pieces_of(up);
   p.activation = activation;
   const unsigned shared = stage(p.of, 1);
-  launcher.launch("experts", "matmul_id_glu_few", {(p.of.n + few_outputs - 1) / few_outputs, p.of.tokens * p.of.used, 1}, 256, p, shared);
+  launcher.launch(kernels::matmul_id_glu_few, {(p.of.n + few_outputs - 1) / few_outputs, p.of.tokens * p.of.used, 1}, 256, p, shared);
 }
 
 void launch_expert_sum(const Call& down, const Tensor& weight, Address residual, Address y, Launcher& launcher) {
@@ -192,10 +192,10 @@ void launch_expert_sum(const Call& down, const Tensor& weight, Address residual,
   p.weight = rows_of(weight);
   p.residual = residual;
   p.y = y;
-  p.warps = static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(p.of.used, 1, 8))));
+  p.warps = static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(p.of.used, 1, expert_warps))));
   const std::int64_t outputs = few_outputs / p.warps;
   const unsigned shared = p.warps >= p.of.used ? stage(p.of, p.warps) : 0;
-  launcher.launch("experts", "matmul_id_combine_few", {(p.of.n + outputs - 1) / outputs, p.of.tokens, 1}, 256, p, shared);
+  launcher.launch(kernels::matmul_id_combine_few, {(p.of.n + outputs - 1) / outputs, p.of.tokens, 1}, 256, p, shared);
 }
 
 const std::span<const Op> experts_ops = table;

@@ -16,7 +16,7 @@ void emit_write(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &cache = call.output(0);
   const KvWriteParams p{heads_of(x), view_of_cache(cache), table_of(cache, call.input(1), call.input(2), call.input(3)), live_of(call),
                         launcher.faults()};
-  launcher.launch("kv", "kv_write", {x.dims[1], x.dims[0], 1}, 128, p);
+  launcher.launch(kernels::kv_write, {x.dims[1], x.dims[0], 1}, 128, p);
 }
 
 std::string one_predicate(const Call& call) {
@@ -33,7 +33,7 @@ void emit_copy(const Call& call, Launcher& launcher) {
   const Tensor &cache = call.output(0), &from = call.input(1);
   const KvCopyParams p{view_of_cache(cache), from.data, call.input(2).data, live_of(call), launcher.faults()};
   const std::int64_t parts = std::min<std::int64_t>(64, p.cache.page * p.cache.vector_bytes / 2048 + 1);
-  launcher.launch("kv", "kv_copy", {parts, from.dims[0], cache.dims[1]}, 256, p);
+  launcher.launch(kernels::kv_copy, {parts, from.dims[0], cache.dims[1]}, 256, p);
 }
 
 std::string refuse_move(const Call& call) {
@@ -48,7 +48,7 @@ void emit_move(const Call& call, Launcher& launcher) {
   const KvMoveParams p{view_of_cache(cache), table_of(cache, call.input(1), slot, call.input(3)),
                        call.input(4).data,   static_cast<int>(slot.dims[0]),
                        live_of(call),        launcher.faults()};
-  launcher.launch("kv", "kv_move", {cache.dims[1], 1, 1}, 128, p);
+  launcher.launch(kernels::kv_move, {cache.dims[1], 1, 1}, 128, p);
 }
 
 /// Fused kernels take keys and values whose heads lie side by side, in rows that may be longer.

@@ -75,8 +75,8 @@ void emit(const Call& call, Launcher& launcher) {
   const std::int64_t pass = rows_a_pass(call);
   for (p.first_row = 0; p.first_row < p.rows; p.first_row += pass) {
     const std::int64_t rows = std::min<std::int64_t>(pass, p.rows - p.first_row);
-    launcher.launch("lora", "lora_down", {rows, 1, 1}, 256, p);
-    launcher.launch("lora", "lora_up", {(p.n + 255) / 256, rows, 1}, 256, p);
+    launcher.launch(kernels::lora_down, {rows, 1, 1}, 256, p);
+    launcher.launch(kernels::lora_up, {(p.n + 255) / 256, rows, 1}, 256, p);
   }
 }
 
@@ -92,13 +92,13 @@ void emit_backward(const Call& call, Launcher& launcher) {
   q.live = live_of(call);
   p.dpool = dpool.data;
   p.dpool_dtype = static_cast<int>(dpool.dtype);
-  if (call.integer(QUERN_KEY_ACCUMULATE) == 0) launcher.launch("lora", "lora_clear", launcher.spread(q.pool_count), 256, p);
+  if (call.integer(QUERN_KEY_ACCUMULATE) == 0) launcher.launch(kernels::lora_clear, launcher.spread(q.pool_count), 256, p);
   for (q.first_row = 0; q.first_row < q.rows; q.first_row += pass) {
     p.rows = std::min<std::int64_t>(pass, q.rows - q.first_row);
-    launcher.launch("lora", "lora_down", {p.rows, 1, 1}, 256, q);
-    launcher.launch("lora", "lora_dx", {(q.k + 255) / 256, p.rows, 1}, 256, q);
+    launcher.launch(kernels::lora_down, {p.rows, 1, 1}, 256, q);
+    launcher.launch(kernels::lora_dx, {(q.k + 255) / 256, p.rows, 1}, 256, q);
     for (p.adapter = 0; p.adapter < q.slots; ++p.adapter)
-      for (p.of_b = 0; p.of_b < 2; ++p.of_b) launcher.launch("lora", "lora_pool", launcher.spread(p.of_b != 0 ? q.n * 8 : q.k * 8), 256, p);
+      for (p.of_b = 0; p.of_b < 2; ++p.of_b) launcher.launch(kernels::lora_pool, launcher.spread(p.of_b != 0 ? q.n * 8 : q.k * 8), 256, p);
   }
 }
 

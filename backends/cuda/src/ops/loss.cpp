@@ -50,8 +50,8 @@ void emit_entropy(const Call& call, Launcher& launcher) {
   p.smoothing = static_cast<float>(call.real(QUERN_KEY_SMOOTHING));
   p.z_loss = static_cast<float>(call.real(QUERN_KEY_Z_LOSS));
   p.faults = launcher.faults();
-  if (backward) launcher.launch("loss", "cross_entropy_backward", {p.rows.count, 1, 1}, 256, p);
-  else launcher.launch("loss", "cross_entropy", {p.rows.count, 1, 1}, p.n > 4096 ? 1024 : 256, p);
+  if (backward) launcher.launch(kernels::cross_entropy_backward, {p.rows.count, 1, 1}, 256, p);
+  else launcher.launch(kernels::cross_entropy, {p.rows.count, 1, 1}, p.n > 4096 ? 1024 : 256, p);
 }
 
 std::string check_one(const Tensor& t) {
@@ -72,8 +72,8 @@ void emit_mean(const Call& call, Launcher& launcher) {
   p.parts = call.scratch;
   p.y = call.output(0).data;
   p.count = call.output(1).data;
-  launcher.launch("loss", "masked_parts", {masked_blocks, 1, 1}, 256, p);
-  launcher.launch("loss", "masked_total", {1, 1, 1}, 32, p);
+  launcher.launch(kernels::masked_parts, {masked_blocks, 1, 1}, 256, p);
+  launcher.launch(kernels::masked_total, {1, 1, 1}, 32, p);
 }
 
 std::string refuse_mean_backward(const Call& call) {
@@ -87,7 +87,7 @@ void emit_mean_backward(const Call& call, Launcher& launcher) {
   p.shape = walk_elements(call.output(0), {{call.input(0), p.mask}, {call.output(0), p.dx}});
   p.count = call.input(1).data;
   p.dy = call.input(2).data;
-  launcher.launch("loss", "masked_mean_backward", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::masked_mean_backward, launcher.spread(p.shape.count), 256, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_CROSS_ENTROPY, "cross_entropy.cuda", refuse_entropy, emit_entropy},

@@ -7,6 +7,8 @@
 //   any         strides, transposes, batches: matmul_any.cpp
 #include "matmul.hpp"
 
+#include "../kernels/gemm.hpp"
+
 #include "arrange.hpp"
 #include "matmul_any.hpp"
 
@@ -93,14 +95,14 @@ void emit(const Call& call, Launcher& launcher) {
                        beta};
     if (call.bf16_allowed() && k % 32 == 0 && launcher.gpu().facts().major >= 8) {
       const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
-      const std::int64_t tile = m > 64 && !split ? 128 : 32;
-      launcher.launch("gemm_mma",
-                      split         ? "gemm_mma_split"
-                      : tile == 128 ? "gemm_mma_128"
-                                    : "gemm_mma_32",
-                      {(n + 127) / 128, (m + tile - 1) / tile, 1}, 256, p);
+      const std::int64_t tile = m > 64 && !split ? gemm_rows : gemm_few_rows;
+      launcher.launch(split               ? kernels::gemm_mma_split
+                      : tile == gemm_rows ? kernels::gemm_mma_128
+                                          : kernels::gemm_mma_32,
+                      {(n + gemm_columns - 1) / gemm_columns, (m + tile - 1) / tile, 1}, 256, p);
     } else {
-      launcher.launch("gemm_exact", "gemm_exact", {(n + 63) / 64, (m + 63) / 64, 1}, 256, p);
+      launcher.launch(kernels::gemm_exact, {(n + gemm_exact_tile - 1) / gemm_exact_tile, (m + gemm_exact_tile - 1) / gemm_exact_tile, 1},
+                      256, p);
     }
     return;
   }
@@ -131,11 +133,10 @@ void emit(const Call& call, Launcher& launcher) {
                               static_cast<int>(rows),
                               alpha,
                               beta};
-      launcher.launch("gemv_exact",
-                      rows == 1   ? "gemv_exact_1"
-                      : rows == 2 ? "gemv_exact_2"
-                      : rows <= 4 ? "gemv_exact_4"
-                                  : "gemv_exact_8",
+      launcher.launch(rows == 1   ? kernels::gemv_exact_1
+                      : rows == 2 ? kernels::gemv_exact_2
+                      : rows <= 4 ? kernels::gemv_exact_4
+                                  : kernels::gemv_exact_8,
                       {(n + 7) / 8, 1, 1}, 256, p);
     }
   }
@@ -171,7 +172,7 @@ Activations activations_at(Address at, std::int64_t k, bool sums, int dtype) {
 void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k, const Activations& out,
                      Launcher& launcher) {
   const QuantiseParams p{x, weight, offset, static_cast<int>(k), out};
-  launcher.launch("quantise", "quantise", {(k / 32 + 7) / 8, rows, 1}, 256, p);
+  launcher.launch(kernels::quantise, {(k / 32 + 7) / 8, rows, 1}, 256, p);
 }
 
 void launch_gemv(GemvParams& p, bool invariant, Launcher& launcher) {
@@ -186,11 +187,10 @@ void launch_gemv(GemvParams& p, bool invariant, Launcher& launcher) {
     p.rounds = 32 / (static_cast<int>(threads / 32) * (p.glu ? 1 : 2));
   }
   const std::int64_t a_block = std::int64_t{threads / 32} * p.rounds * (p.glu ? 1 : 2);
-  launcher.launch("gemv",
-                  p.t == 1   ? "gemv_1"
-                  : p.t == 2 ? "gemv_2"
-                  : p.t <= 4 ? "gemv_4"
-                             : "gemv_8",
+  launcher.launch(p.t == 1   ? kernels::gemv_1
+                  : p.t == 2 ? kernels::gemv_2
+                  : p.t <= 4 ? kernels::gemv_4
+                             : kernels::gemv_8,
                   {(outputs + a_block - 1) / a_block, 1, 1}, threads, p);
 }
 

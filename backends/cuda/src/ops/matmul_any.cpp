@@ -2,6 +2,7 @@
 #include "matmul_any.hpp"
 
 #include "../kernels/matmul.hpp"
+#include "../kernels/tile_product.hpp"
 
 #include "strided.hpp"
 
@@ -60,7 +61,10 @@ void launch_matmul_any(const Tensor& a, const Tensor& b, Address bias, const Ten
   p.k = a.dims[a.rank - (factors.transpose_a ? 2 : 1)];
   p.alpha = factors.alpha;
   p.beta = factors.beta;
-  launcher.launch("matmul_any", "matmul_any", {(p.n + 63) / 64, (p.m + 63) / 64, std::min<std::int64_t>(p.batches.count, 65535)}, 256, p);
+  launcher.launch(kernels::matmul_any,
+                  {(p.n + product_tile - 1) / product_tile, (p.m + product_tile - 1) / product_tile,
+                   std::min<std::int64_t>(p.batches.count, 65535)},
+                  256, p);
 }
 
 }  // namespace quern::cuda

@@ -6,16 +6,16 @@
 namespace quern::cuda {
 namespace {
 
-/// Of a multiprocessor: they have 168 registers each, for 64 rows 255.
-constexpr std::int64_t most_warps(int columns) { return columns > 32 ? 8 : 12; }
+/// Of a multiprocessor.
+constexpr std::int64_t most_warps(int columns) { return mixed_most_warps(columns); }
 /// The place of a kernel's name: of 8, 16, 32, 48 or 64 columns.
 constexpr int place_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4; }
 constexpr std::int64_t target_span = 4;          // blocks of 256 that a warp takes between two barriers
 constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a block begins when it has the first
-constexpr std::int64_t ring_bytes = 6912;        // of kquants.cu: three stages of Q4_K or two of Q6_K
-constexpr std::int64_t extra = 128;              // bytes of barriers, and of a row's sums of squares
-constexpr std::int64_t reserved = 1024;          // shared memory that the system takes for each block
-constexpr std::int64_t most_k = 32768;           // one row lies in shared memory
+constexpr std::int64_t ring_bytes = kquants_ring_bytes;
+constexpr std::int64_t extra = mixed_barrier_bytes;
+constexpr std::int64_t reserved = 1024;  // shared memory that the system takes for each block
+constexpr std::int64_t most_k = 32768;   // one row lies in shared memory
 
 /// Q4_K and Q6_K, of 2 rows and more (of the head one).
 void launch_kquants(MixedParams& p, Launcher& launcher) {
@@ -36,7 +36,7 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   const std::int64_t all = launcher.gpu().facts().shared_limit, limit = (halves ? (all - reserved) / 2 : all) - extra;
   const std::int64_t column_bytes = std::int64_t{p.columns} * operand_pitch;
   // The tail: of a residual what a warp adds when it stores its first eight columns of a tile.
-  const std::int64_t tail = p.residual != 0 ? std::min(std::int64_t{p.tiles} * columns / 8, warps) * 512 : 0;
+  const std::int64_t tail = p.residual != 0 ? std::min(std::int64_t{p.tiles} * columns / 8, warps) * kquants_tail_bytes : 0;
   while (p.tiles > 1 && p.tiles * ring_bytes + 2 * column_bytes + tail > limit) --p.tiles;  // of cards with less shared memory than an H100
   const std::int64_t one_wave = std::min(seats, tiles), grid = p.tiles * one_wave >= tiles ? one_wave : (tiles + p.tiles - 1) / p.tiles;
   std::int64_t ways = std::clamp<std::int64_t>(warps / p.tiles, 1, blocks);
@@ -47,8 +47,9 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   p.ways = static_cast<int>(ways);
   p.span = static_cast<int>(std::clamp<std::int64_t>(left / (2 * ways * column_bytes), 1, std::min(target_span, rounds)));
   const auto shared = static_cast<unsigned>(2 * ways * p.span * column_bytes + extra + p.tiles * ways * ring_bytes + tail);
-  static constexpr const char* names[] = {"kquants_8", "kquants_16", "kquants_32", "kquants_48", "kquants_64"};
-  launcher.launch("kquants", names[place_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * ways), p, shared);
+  static constexpr KernelId<MixedParams> names[] = {kernels::kquants_8, kernels::kquants_16, kernels::kquants_32, kernels::kquants_48,
+                                                    kernels::kquants_64};
+  launcher.launch(names[place_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * ways), p, shared);
 }
 
 }  // namespace
@@ -87,9 +88,10 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
   p.span = static_cast<int>(span);
   const auto sums = static_cast<std::int64_t>(p.tiles) * (ways - 1) * columns * 64;  // of a warp: 16 rows of f32
   const auto shared = static_cast<unsigned>(std::max(shared_of(ways * span) + extra, sums));
-  static constexpr const char* names[] = {"mixed_8", "mixed_16", "mixed_32", "mixed_48", "mixed_64"};
-  launcher.launch("mixed", names[place_of(columns)], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways),
-                  p, shared);
+  static constexpr KernelId<MixedParams> names[] = {kernels::mixed_8, kernels::mixed_16, kernels::mixed_32, kernels::mixed_48,
+                                                    kernels::mixed_64};
+  launcher.launch(names[place_of(columns)], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p,
+                  shared);
 }
 
 }  // namespace quern::cuda

@@ -39,7 +39,7 @@ void emit_router(const Call& call, Launcher& launcher) {
   p.renormalise = call.integer(QUERN_KEY_RENORMALISE) != 0;
   p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
   p.faults = launcher.faults();
-  launcher.launch("moe", is_backward(call) ? "moe_router_backward" : "moe_router", {(p.rows.count + 7) / 8, 1, 1}, 256, p);
+  launcher.launch(is_backward(call) ? kernels::moe_router_backward : kernels::moe_router, {(p.rows.count + 7) / 8, 1, 1}, 256, p);
 }
 
 std::string refuse_combine(const Call& call) {
@@ -64,7 +64,7 @@ void emit_combine(const Call& call, Launcher& launcher) {
   p.x_next = x.strides[1];
   p.weight_next = weight.strides[1];
   p.used = x.dims[1];
-  launcher.launch("moe", "moe_combine", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::moe_combine, launcher.spread(p.shape.count), 256, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_MOE_ROUTER, "moe_router.cuda", refuse_router, emit_router},

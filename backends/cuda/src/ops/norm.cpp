@@ -36,7 +36,7 @@ void emit(const Call& call, Launcher& launcher) {
   p.epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
   p.offset = call.op == QUERN_OP_RMS_NORM || adds(call) ? static_cast<float>(call.real(QUERN_KEY_WEIGHT_OFFSET)) : 0.0f;
   const bool wide = p.h > 1024;  // by the row's length alone: its bits may not depend on the number of rows
-  launcher.launch("norm", wide ? "norm_1024" : "norm_256", {p.rows.count, 1, 1}, wide ? 1024 : p.h > 128 ? 256 : 32, p);
+  launcher.launch(wide ? kernels::norm_1024 : kernels::norm_256, {p.rows.count, 1, 1}, wide ? 1024 : p.h > 128 ? 256 : 32, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_RMS_NORM, "rms_norm.cuda", refuse, emit, nullptr, false, all_packed},
@@ -55,7 +55,7 @@ std::string check_factor(const Tensor& t, const Tensor& x) {
 
 void launch_norm_row(const RowParams& p, std::int64_t rows, Launcher& launcher) {
   const auto shared = static_cast<unsigned>((p.h + 1023) / 1024 * 4096);
-  launcher.launch("wide", "norm_row", {rows, 1, 1}, 256, p, shared);
+  launcher.launch(kernels::norm_row, {rows, 1, 1}, 256, p, shared);
 }
 
 int norm_kind(std::uint32_t op) {

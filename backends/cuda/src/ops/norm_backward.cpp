@@ -54,12 +54,12 @@ void emit(const Call& call, Launcher& launcher) {
     p.stats = call.scratch;
     p.parts = call.scratch + stats_bytes(call);
     p.first_pass = 1;
-    launcher.launch("norm_backward", "norm_backward_rows", {p.rows.count, 1, 1}, threads, p);
-    launcher.launch("norm_backward", "norm_backward_sums", {(p.h + 31) / 32, p.splits, 1}, 256, p);
-    launcher.launch("norm_backward", "norm_backward_totals", launcher.spread(2 * p.h), 256, p);
+    launcher.launch(kernels::norm_backward_rows, {p.rows.count, 1, 1}, threads, p);
+    launcher.launch(kernels::norm_backward_sums, {(p.h + 31) / 32, p.splits, 1}, 256, p);
+    launcher.launch(kernels::norm_backward_totals, launcher.spread(2 * p.h), 256, p);
     p.first_pass = 0;
   }
-  launcher.launch("norm_backward", "norm_backward_rows", {p.rows.count, 1, 1}, threads, p);
+  launcher.launch(kernels::norm_backward_rows, {p.rows.count, 1, 1}, threads, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_RMS_NORM_BACKWARD, "rms_norm_backward.cuda", refuse, emit, scratch, true},

@@ -50,7 +50,7 @@ void emit_adamw(const Call& call, Launcher& launcher) {
   p.beta1 = call.real(QUERN_KEY_BETA1);
   p.beta2 = call.real(QUERN_KEY_BETA2);
   p.epsilon = call.real(QUERN_KEY_EPSILON);
-  launcher.launch("optimiser", "adamw", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::adamw, launcher.spread(p.shape.count), 256, p);
 }
 
 void emit_sgd(const Call& call, Launcher& launcher) {
@@ -58,7 +58,7 @@ void emit_sgd(const Call& call, Launcher& launcher) {
   p.lr = call.input(1).data;
   p.scale = call.input(2).data;
   p.momentum = static_cast<float>(call.real(QUERN_KEY_MOMENTUM));
-  launcher.launch("optimiser", "sgd", launcher.spread(p.shape.count), 256, p);
+  launcher.launch(kernels::sgd, launcher.spread(p.shape.count), 256, p);
 }
 
 std::string refuse_clip(const Call& call) {
@@ -67,7 +67,7 @@ std::string refuse_clip(const Call& call) {
 
 void emit_clip(const Call& call, Launcher& launcher) {
   const ClipParams p{call.input(0).data, call.input(1).data, call.output(0).data, static_cast<float>(call.real(QUERN_KEY_MAX_NORM))};
-  launcher.launch("optimiser", "clip_scale", {1, 1, 1}, 32, p);
+  launcher.launch(kernels::clip_scale, {1, 1, 1}, 32, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_ADAMW, "adamw.cuda", refuse_adamw, emit_adamw, nullptr, true},

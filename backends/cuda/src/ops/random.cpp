@@ -32,7 +32,7 @@ void emit(const Call& call, Launcher& launcher) {
   p.step = call.input(drops ? 2 : 1).data;
   p.salt = static_cast<unsigned>(call.integer(QUERN_KEY_SALT));
   if (drops) p.p = static_cast<float>(call.real(QUERN_KEY_P));
-  launcher.launch("random", drops ? "dropout" : "random_uniform", launcher.spread((p.shape.count + 3) / 4), 256, p);
+  launcher.launch(drops ? kernels::dropout : kernels::random_uniform, launcher.spread((p.shape.count + 3) / 4), 256, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_RANDOM_UNIFORM, "random_uniform.cuda", refuse_uniform, emit},

@@ -33,7 +33,7 @@ void emit_rank(const Call& call, Launcher& launcher) {
   p.n = x.last();
   p.k = call.op == QUERN_OP_TOP_K ? call.integer(QUERN_KEY_K) : p.n;
   p.ascending = call.op == QUERN_OP_SORT && call.integer(QUERN_KEY_DESCENDING) == 0;
-  launcher.launch("ranking", "rank_rows", {p.rows.count, 1, 1}, 1024, p);
+  launcher.launch(kernels::rank_rows, {p.rows.count, 1, 1}, 1024, p);
 }
 
 std::string refuse_mask(const Call& call) {
@@ -55,7 +55,7 @@ void emit_mask(const Call& call, Launcher& launcher) {
   p.keys = call.scratch;
   p.n = x.last();
   p.kind = call.op == QUERN_OP_TOP_K_MASK ? mask_top_k : call.op == QUERN_OP_TOP_P_MASK ? mask_top_p : mask_min_p;
-  launcher.launch("ranking", "mask_rows", {p.rows.count, 1, 1}, 1024, p);
+  launcher.launch(kernels::mask_rows, {p.rows.count, 1, 1}, 1024, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_TOP_K, "top_k.cuda", refuse_rank, emit_rank, scratch},

@@ -1,33 +1,27 @@
 // See rings.hpp.
 #include "rings.hpp"
 
+#include "../kernels/row_pieces.hpp"
+
 #include <algorithm>
 #include <array>
 
 namespace quern::cuda {
 namespace {
 
-constexpr std::int64_t warps = 16;                                                                // of a block, as in the kernel
-constexpr std::int64_t most_slots = 8;                                                            // of a warp, as in the kernel
-constexpr std::int64_t slot_target = 4700;                                                        // bytes of two rows in a slot, about
-constexpr std::int64_t fixed_bytes = (warps * most_slots * 8 + 3 * warps * 4 + 127) / 128 * 128;  // RingShared of the kernel
+constexpr std::int64_t warps = rings_warps;
+constexpr std::int64_t slot_target = 4700;  // bytes of two rows in a slot, about
 
 constexpr std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
 
-/// Of a format: elements of a block, bytes of it in each plane, and elements of a row that a warp takes at a time.
-struct Layout {
-  std::int64_t block;
-  std::array<int, 4> bytes;
-  std::int64_t turn;
-};
-Layout layout_of(int dtype) {
+/// Elements of a row that a warp takes at a time.
+std::int64_t turn_of(int dtype) {
   switch (dtype) {
     case QUERN_F16:
-    case QUERN_BF16: return {32, {64, 0, 0, 0}, 256};
-    case QUERN_Q5_0: return {32, {2, 16, 4, 0}, 1024};
-    case QUERN_Q5_1: return {32, {4, 16, 4, 0}, 1024};
-    case QUERN_Q5_K: return {256, {176, 0, 0, 0}, 2048};
-    default: return {256, {2, 128, 64, 16}, 2048};
+    case QUERN_BF16: return 256;
+    case QUERN_Q5_0:
+    case QUERN_Q5_1: return 1024;
+    default: return 2048;
   }
 }
 
@@ -39,39 +33,39 @@ bool has_layout(quern_dtype dtype) {
 /// Bytes of two rows of `k` elements in a slot; a piece starts at a multiple of 16, and where it is none, in the sixteen of its first byte.
 std::int64_t pitch_of(int bytes, std::int64_t blocks) { return round_up(blocks * bytes + (bytes % 16 != 0 ? 30 : 0), 16); }
 std::int64_t slot_of(int dtype, std::int64_t k) {
-  const Layout layout = layout_of(dtype);
+  const RowPieces pieces = row_pieces(dtype);
   std::int64_t bytes = 0;
-  for (const int piece : layout.bytes)
-    if (piece != 0) bytes += 2 * pitch_of(piece, k / layout.block);
+  for (const int piece : pieces.bytes)
+    if (piece != 0) bytes += 2 * pitch_of(piece, k / pieces.elements);
   return round_up(bytes, 128);
 }
 
-struct Shape {
+struct RingShape {
   std::int64_t chunk = 0, chunks = 0, slot = 0;
 };
 /// Elements of k in a slot: they depend on the row's length and formats alone, since they decide the order of sums.
-Shape shape_of(const int* dtypes, int parts, std::int64_t k) {
+RingShape shape_of(const int* dtypes, int parts, std::int64_t k) {
   std::int64_t turn = 0, row = 0;
   for (int i = 0; i < parts; ++i) {
-    turn = std::max(turn, layout_of(dtypes[i]).turn);
+    turn = std::max(turn, turn_of(dtypes[i]));
     row = std::max(row, slot_of(dtypes[i], k));
   }
   const std::int64_t turns = (k + turn - 1) / turn, each = std::max<std::int64_t>(1, slot_target * turns / row);
   const std::int64_t slots = (turns + each - 1) / each;
-  Shape s;
+  RingShape s;
   s.chunk = std::min(k, (turns + slots - 1) / slots * turn);
   s.chunks = (k + s.chunk - 1) / s.chunk;
   for (int i = 0; i < parts; ++i) s.slot = std::max(s.slot, slot_of(dtypes[i], s.chunk));
   return s;
 }
-std::int64_t meta_offset(bool floats, std::int64_t k) { return fixed_bytes + round_up(floats ? 4 * k : k, 128); }
+std::int64_t meta_offset(bool floats, std::int64_t k) { return rings_fixed_bytes + round_up(floats ? 4 * k : k, 128); }
 std::int64_t ring_offset(bool floats, std::int64_t k) { return meta_offset(floats, k) + (floats ? 0 : round_up(k / 4, 128)); }
 
 }  // namespace
 
 bool rings_serve(quern_dtype dtype, std::int64_t k, const CardFacts& card) {
   const int d = static_cast<int>(dtype);
-  if (!has_layout(dtype) || card.major < 9 || k % 64 != 0 || k % layout_of(d).block != 0) return false;
+  if (!has_layout(dtype) || card.major < 9 || k % 64 != 0 || k % row_pieces(d).elements != 0) return false;
   return ring_offset(is_float(dtype), k) + warps * 2 * shape_of(&d, 1, k).slot <= card.shared_limit;
 }
 
@@ -86,12 +80,12 @@ bool launch_rings(const GemvParams& g, const RawInput& raw, Launcher& launcher) 
     dtypes[static_cast<std::size_t>(i)] = part.w.dtype;
     floats = is_float(static_cast<quern_dtype>(part.w.dtype));
     if (!has_layout(static_cast<quern_dtype>(part.w.dtype)) || part.w.aligned == 0) return false;
-    if (g.k % layout_of(part.w.dtype).block != 0) return false;
+    if (g.k % row_pieces(part.w.dtype).elements != 0) return false;
     if (i + 1 < g.parts && part.rows % 2 != 0) return false;
     rows += part.rows;
   }
   if ((floats && raw.x == 0) || (raw.front.kind != front_none && g.k > most_raw)) return false;
-  const Shape shape = shape_of(dtypes.data(), g.parts, g.k);
+  const RingShape shape = shape_of(dtypes.data(), g.parts, g.k);
   RingParams p{};
   p.g = g;
   p.pairs = static_cast<int>(g.glu != 0 ? g.part[0].rows : (rows + 1) / 2);
@@ -102,12 +96,12 @@ bool launch_rings(const GemvParams& g, const RawInput& raw, Launcher& launcher) 
   p.odd = g.glu == 0 && rows % 2 != 0 ? 1 : 0;
   int pairs = 0;
   for (int i = 0; i < g.parts; ++i) {
-    const Layout layout = layout_of(g.part[i].w.dtype);
+    const RowPieces layout = row_pieces(g.part[i].w.dtype);
     RingParams::Pieces& q = p.pieces[i];
     q.first = g.glu != 0 ? 0 : pairs;
     q.end = pairs = q.first + (g.glu != 0 ? g.part[i].rows : (g.part[i].rows + 1) / 2);
-    q.blocks = g.k / static_cast<int>(layout.block);
-    q.here = static_cast<int>(shape.chunk / layout.block);
+    q.blocks = g.k / layout.elements;
+    q.here = static_cast<int>(shape.chunk / layout.elements);
     std::int64_t base = 0;
     for (const int bytes : layout.bytes) {
       if (bytes == 0) continue;
@@ -125,10 +119,10 @@ bool launch_rings(const GemvParams& g, const RawInput& raw, Launcher& launcher) 
   p.front = raw.front;
   const std::int64_t grid = std::min<std::int64_t>(launcher.multiprocessors(), (p.pairs + warps - 1) / warps);
   const std::int64_t most = (p.pairs + warps * grid - 1) / (warps * grid) * p.chunks;  // that a warp has to do
-  const std::int64_t slots = std::min({most, most_slots, (card.shared_limit - p.ring_offset) / (warps * p.slot_bytes)});
+  const std::int64_t slots = std::min<std::int64_t>({most, rings_most_slots, (card.shared_limit - p.ring_offset) / (warps * p.slot_bytes)});
   if (slots < 1) return false;
   p.slots = static_cast<int>(slots);
-  launcher.launch("rings", is_general(g, raw) ? "rings_general" : "rings", {grid, 1, 1}, static_cast<unsigned>(32 * warps), p,
+  launcher.launch(is_general(g, raw) ? kernels::rings_general : kernels::rings, {grid, 1, 1}, static_cast<unsigned>(32 * warps), p,
                   static_cast<unsigned>(p.ring_offset + warps * slots * p.slot_bytes));
   return true;
 }

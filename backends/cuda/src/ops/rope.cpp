@@ -43,7 +43,7 @@ void emit_table(const Call& call, Launcher& launcher) {
   p.context = call.integer(QUERN_KEY_ORIGINAL_CONTEXT);
   p.first = call.integer(QUERN_KEY_FIRST);
   p.scaling = static_cast<int>(call.integer(QUERN_KEY_SCALING));
-  launcher.launch("rope", "rope_table", {p.pairs, 1, 1}, 128, p);
+  launcher.launch(kernels::rope_table, {p.pairs, 1, 1}, 128, p);
 }
 
 bool sectioned(const Call& call) {
@@ -84,7 +84,7 @@ void emit_rope(const Call& call, Launcher& launcher) {
   for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
     p.sections[section++] = static_cast<int>(call.integer(key));
   p.faults = launcher.faults();
-  launcher.launch("rope", "rope", {p.heads, x.dims[0], 1}, 128, p);
+  launcher.launch(kernels::rope, {p.heads, x.dims[0], 1}, 128, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_ROPE_TABLE, "rope_table.cuda", refuse_table, emit_table},

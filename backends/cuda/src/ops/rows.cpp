@@ -47,7 +47,7 @@ std::string refuse_get(const Call& call) {
 
 void emit_get(const Call& call, Launcher& launcher) {
   const IndexParams p = params_of(call.input(0), call.input(1), call.output(0), launcher);
-  launcher.launch("rows", "get_rows", {p.count, 1, 1}, p.h <= 64 ? 64 : 256, p);
+  launcher.launch(kernels::get_rows, {p.count, 1, 1}, p.h <= 64 ? 64 : 256, p);
 }
 
 std::string refuse_set(const Call& call) {
@@ -61,7 +61,7 @@ void emit_set(const Call& call, Launcher& launcher) {
   IndexParams p = params_of(call.output(0), call.input(1), call.input(0), launcher);
   p.skips = 1;
   p.live = live_of(call);
-  launcher.launch("rows", "set_rows", {p.count, 1, 1}, 256, p);
+  launcher.launch(kernels::set_rows, {p.count, 1, 1}, 256, p);
 }
 
 std::string refuse_add(const Call& call) {
@@ -74,8 +74,8 @@ void emit_add(const Call& call, Launcher& launcher) {
   p.live = live_of(call);
   p.skips = call.op == QUERN_OP_INDEX_ADD;
   p.accumulate = call.op == QUERN_OP_INDEX_ADD || call.integer(QUERN_KEY_ACCUMULATE) != 0;
-  if (!p.accumulate) launcher.launch("rows", "clear_rows", launcher.spread(p.rows * p.h), 256, p);
-  launcher.launch("rows", "add_rows", {p.count, 1, 1}, 256, p);
+  if (!p.accumulate) launcher.launch(kernels::clear_rows, launcher.spread(p.rows * p.h), 256, p);
+  launcher.launch(kernels::add_rows, {p.count, 1, 1}, 256, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_GET_ROWS, "get_rows.cuda", refuse_get, emit_get, nullptr, false, all_packed},

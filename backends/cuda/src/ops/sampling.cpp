@@ -51,7 +51,7 @@ void emit_penalize(const Call& call, Launcher& launcher) {
   const Tensor x = packed_input(call, at, launcher), y = packed_at(call.output(0), at), &history = call.input(1);
   const PenalizeParams p{x.data,    y.data,    history.data,    call.input(2).data, call.input(3).data,
                          x.dims[0], x.dims[1], history.dims[1], launcher.faults()};
-  launcher.launch("sampling", "penalize", {p.rows, (p.n + 2047) / 2048, 1}, 256, p);
+  launcher.launch(kernels::penalize, {p.rows, (p.n + 2047) / 2048, 1}, 256, p);
   unpack_output(call, y, launcher);
 }
 
@@ -66,7 +66,7 @@ void emit_bias(const Call& call, Launcher& launcher) {
   Address at = call.scratch;
   const Tensor x = packed_input(call, at, launcher), y = packed_at(call.output(0), at), &token = call.input(1);
   const BiasParams p{x.data, y.data, token.data, call.input(2).data, x.dims[0], x.dims[1], token.dims[1], launcher.faults()};
-  launcher.launch("sampling", "logit_bias", {p.rows, (p.n + 2047) / 2048, 1}, 256, p);
+  launcher.launch(kernels::logit_bias, {p.rows, (p.n + 2047) / 2048, 1}, 256, p);
   unpack_output(call, y, launcher);
 }
 
@@ -86,7 +86,7 @@ void emit_sample(const Call& call, Launcher& launcher) {
   const Tensor x = packed_input(call, at, launcher);
   const SampleParams p{x.data, call.input(1).data, call.input(2).data, call.input(3).data, call.output(0).data, call.output(1).data,
                        at,     x.dims[0],          x.dims[1]};
-  launcher.launch("sampling", "sample", {p.rows, 1, 1}, 1024, p);
+  launcher.launch(kernels::sample, {p.rows, 1, 1}, 1024, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_PENALIZE, "penalize.cuda", refuse_penalize, emit_penalize, copies_bytes, false, all_packed},

@@ -32,7 +32,7 @@ void emit_softmax(const Call& call, Launcher& launcher) {
   p.causal = call.integer(QUERN_KEY_CAUSAL) != 0;
   p.query_offset = call.integer(QUERN_KEY_QUERY_OFFSET);
   p.window = static_cast<int>(call.integer(QUERN_KEY_WINDOW));
-  launcher.launch("softmax", "softmax", {p.rows.count, 1, 1}, 256, p);
+  launcher.launch(kernels::softmax, {p.rows.count, 1, 1}, 256, p);
 }
 
 std::string refuse_backward(const Call& call) {
@@ -47,7 +47,7 @@ void emit_backward(const Call& call, Launcher& launcher) {
   p.rows = walk_rows(dx, {{call.input(0), p.y}, {call.input(1), p.dy}, {dx, p.dx}});
   p.n = dx.last();
   p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
-  launcher.launch("softmax", "softmax_backward", {p.rows.count, 1, 1}, 256, p);
+  launcher.launch(kernels::softmax_backward, {p.rows.count, 1, 1}, 256, p);
 }
 
 std::string refuse_reduce(const Call& call) {
@@ -66,8 +66,8 @@ void emit_reduce(const Call& call, Launcher& launcher) {
   RowReduceParams p{};
   p.rows = walk_rows(x, {{x, p.x}, {y, p.y}});
   p.n = x.last();
-  const char* kernel = call.op == QUERN_OP_ARGMAX ? "argmax" : call.op == QUERN_OP_MAX ? "max_rows" : "logsumexp";
-  launcher.launch("softmax", kernel, {p.rows.count, 1, 1}, p.n <= 64 ? 32 : p.n <= 4096 ? 256 : 1024, p);
+  const auto& kernel = call.op == QUERN_OP_ARGMAX ? kernels::argmax : call.op == QUERN_OP_MAX ? kernels::max_rows : kernels::logsumexp;
+  launcher.launch(kernel, {p.rows.count, 1, 1}, p.n <= 64 ? 32 : p.n <= 4096 ? 256 : 1024, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_SOFTMAX, "softmax.cuda", refuse_softmax, emit_softmax},

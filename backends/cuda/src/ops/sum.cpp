@@ -60,8 +60,8 @@ void emit(const Call& call, Launcher& launcher) {
   p.splits =
       static_cast<int>(std::clamp<std::int64_t>(wanted_blocks / blocks, 1, std::max<std::int64_t>(1, p.reduced.count / least_share)));
   const unsigned threads = across || p.reduced.count > 128 ? 256 : 32;
-  launcher.launch("sum", across ? "sum_across" : "sum_along", {blocks, p.splits, 1}, threads, p);
-  if (p.splits > 1) launcher.launch("sum", "sum_parts", launcher.spread(p.kept.count), 256, p);
+  launcher.launch(across ? kernels::sum_across : kernels::sum_along, {blocks, p.splits, 1}, threads, p);
+  if (p.splits > 1) launcher.launch(kernels::sum_parts, launcher.spread(p.kept.count), 256, p);
 }
 
 std::string refuse_count(const Call& call) {
@@ -75,8 +75,8 @@ void emit_count(const Call& call, Launcher& launcher) {
   p.shape = walk_elements(call.input(0), {{call.input(0), p.a}, {call.input(1), p.b}});
   p.parts = call.scratch;
   p.count = call.output(0).data;
-  launcher.launch("sum", "count_equal", {squares_blocks, 1, 1}, 256, p);
-  launcher.launch("sum", "count_total", {1, 1, 1}, 32, p);
+  launcher.launch(kernels::count_equal, {squares_blocks, 1, 1}, 256, p);
+  launcher.launch(kernels::count_total, {1, 1, 1}, 32, p);
 }
 
 std::string refuse_grad_norm(const Call& call) {
@@ -97,7 +97,7 @@ void emit_grad_norm(const Call& call, Launcher& launcher) {
   long long first = 0;
   const auto launch = [&](std::int64_t tensors) {
     p.first = first;
-    launcher.launch("sum", "squares", {squares_blocks, tensors, 1}, 256, p);
+    launcher.launch(kernels::squares, {squares_blocks, tensors, 1}, 256, p);
     first += tensors * squares_blocks;
     p.count = 0;
   };
@@ -113,7 +113,7 @@ void emit_grad_norm(const Call& call, Launcher& launcher) {
     launch(1);
   }
   const NormTotalParams total{call.scratch, call.output(0).data, call.output(1).data, p.slots};
-  launcher.launch("sum", "norm_total", {1, 1, 1}, 256, total);
+  launcher.launch(kernels::norm_total, {1, 1, 1}, 256, total);
 }
 
 constexpr Op table[] = {{QUERN_OP_SUM, "sum.cuda", refuse, emit, scratch},

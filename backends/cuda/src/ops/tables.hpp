@@ -1,25 +1,19 @@
-// The tables of all op files: one line a file. Order does not matter.
+// The tables of all op files: QUERN_CUDA_OPS(family), which the build lists in cuda_op_tables.def. Order does not matter.
 #pragma once
 
 #include "../op.hpp"
 
 namespace quern::cuda {
 
-extern const std::span<const Op> activation_ops, arrange_ops, attention_dense_ops, attention_ops, cast_ops, copy_ops, cumsum_ops,
-    decoding_ops, elementwise_ops, experts_ops, kv_ops, lora_ops, loss_ops, matmul_ops, moe_ops, norm_backward_ops, norm_ops, optimiser_ops,
-    random_ops, ranking_ops, rope_ops, rows_ops, sampling_ops, softmax_ops, sum_ops;
+#define QUERN_CUDA_OPS(family) extern const std::span<const Op> family##_ops;
+#include "cuda_op_tables.def"
+#undef QUERN_CUDA_OPS
 
 inline std::span<const std::span<const Op>> op_tables() noexcept {
   static const std::span<const Op> tables[] = {
-      activation_ops,    arrange_ops,  attention_dense_ops,
-      attention_ops,     cast_ops,     copy_ops,
-      cumsum_ops,        decoding_ops, elementwise_ops,
-      experts_ops,       kv_ops,       lora_ops,
-      loss_ops,          matmul_ops,   moe_ops,
-      norm_backward_ops, norm_ops,     optimiser_ops,
-      random_ops,        ranking_ops,  rope_ops,
-      rows_ops,          sampling_ops, softmax_ops,
-      sum_ops,
+#define QUERN_CUDA_OPS(family) family##_ops,
+#include "cuda_op_tables.def"
+#undef QUERN_CUDA_OPS
   };
   return tables;
 }

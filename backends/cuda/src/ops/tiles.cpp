@@ -2,49 +2,24 @@
 // has under way.
 #include "matmul.hpp"
 
-#include <array>
+#include "../kernels/row_pieces.hpp"
 
 namespace quern::cuda {
 namespace {
 
-constexpr int rows = 16;                      // of a tile
+std::int64_t pitch_of(std::int64_t bytes, std::int64_t apart, bool shifted) { return tiles_pitch(bytes, apart, shifted); }
+
+constexpr int rows = tiles_rows;              // of a tile
 constexpr int least_stream_rows = 2;          // of a stage of stream.cu: one of gate, one of up
 constexpr std::int64_t stage_target = 40960;  // bytes of a stage, about
 constexpr std::int64_t reserved = 1024;       // shared memory that the system takes for each block
-constexpr std::int64_t fixed_bytes = 9728;    // TilesShared of the kernel, rounded up
-
-/// As pitch_of of the kernel.
-constexpr std::int64_t pitch_of(std::int64_t bytes, std::int64_t apart, bool shifted) {
-  return (bytes + (shifted ? 30 : 0) + 127 - apart) / 128 * 128 + apart;
-}
-
-/// The kernel's Layout.
-struct Layout {
-  std::int64_t k;
-  std::array<int, 4> bytes;
-  int apart;
-};
-Layout layout_of(int dtype) {
-  switch (dtype) {
-    case QUERN_Q4_0: return {32, {2, 16, 0, 0}, 16};
-    case QUERN_Q4_1: return {32, {4, 16, 0, 0}, 16};
-    case QUERN_Q5_0: return {32, {2, 16, 4, 0}, 16};
-    case QUERN_Q5_1: return {32, {4, 16, 4, 0}, 16};
-    case QUERN_Q8_0: return {32, {2, 32, 0, 0}, 32};
-    case QUERN_F16:
-    case QUERN_BF16: return {32, {64, 0, 0, 0}, 64};
-    case QUERN_Q4_K: return {256, {144, 0, 0, 0}, 32};
-    case QUERN_Q5_K: return {256, {176, 0, 0, 0}, 32};
-    default: return {256, {2, 128, 64, 16}, 16};
-  }
-}
 
 /// Bytes of 16 rows of `k` elements in shared memory.
 std::int64_t stage_bytes(int dtype, std::int64_t k) {
-  const Layout layout = layout_of(dtype);
+  const RowPieces layout = row_pieces(dtype);
   std::int64_t bytes = 0;
   for (const int piece : layout.bytes)
-    if (piece != 0) bytes += rows * pitch_of(k / layout.k * piece, piece < 16 ? 16 : layout.apart, piece % 16 != 0);
+    if (piece != 0) bytes += rows * pitch_of(k / layout.elements * piece, piece < 16 ? 16 : tiles_apart(dtype), piece % 16 != 0);
   return bytes;
 }
 
@@ -54,10 +29,10 @@ std::int64_t half_bytes(std::int64_t piece, std::int64_t count) {
   return (bytes + 15) / 16 * 16 + (bytes % 16 != 0 ? 16 : 0);  // they start in the sixteen of their first byte
 }
 std::int64_t whole_bytes(int dtype, std::int64_t k, std::int64_t count, bool glu) {
-  const Layout layout = layout_of(dtype);
+  const RowPieces layout = row_pieces(dtype);
   std::int64_t bytes = 0;
   for (const int piece : layout.bytes)
-    bytes += glu ? 2 * half_bytes(k / layout.k * piece, count / 2) : half_bytes(k / layout.k * piece, count);
+    bytes += glu ? 2 * half_bytes(k / layout.elements * piece, count / 2) : half_bytes(k / layout.elements * piece, count);
   return bytes;
 }
 
@@ -69,7 +44,7 @@ std::int64_t stream_stage_bytes(int dtype, std::int64_t k, std::int64_t count, b
 std::int64_t activation_bytes_of(std::int64_t k, std::int64_t t, bool floats) {
   return (t * ((floats ? pitch_of(2 * k, 64, false) : pitch_of(k, 32, false)) + k / 4 + 16) + 127) / 128 * 128;
 }
-std::int64_t stream_fixed_bytes(std::int64_t k) { return fixed_bytes + activation_bytes_of(k, 1, false); }
+std::int64_t stream_fixed_bytes(std::int64_t k) { return tiles_fixed_bytes + activation_bytes_of(k, 1, false); }
 /// Elements of k in a stage: they depend on shape and format alone, since they decide the order of sums.
 std::int64_t chunk_of(std::int64_t k, std::int64_t unit, std::int64_t whole) {
   const std::int64_t chunks = (whole + stage_target - 1) / stage_target, units = k / unit;
@@ -81,13 +56,13 @@ std::int64_t chunk_of(std::int64_t k, std::int64_t unit, std::int64_t whole) {
 bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card) {
   if (card.major < 9 || k % 64 != 0) return false;
   const int d = static_cast<int>(dtype);
-  const std::int64_t stage = stage_bytes(d, chunk_of(k, layout_of(d).k, stage_bytes(d, k))) + 127;
-  return fixed_bytes + activation_bytes_of(k, rows, true) + stage <= card.shared_limit;
+  const std::int64_t stage = stage_bytes(d, chunk_of(k, row_pieces(d).elements, stage_bytes(d, k))) + 127;
+  return tiles_fixed_bytes + activation_bytes_of(k, rows, true) + stage <= card.shared_limit;
 }
 
 bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card) {
   const int d = static_cast<int>(dtype);
-  if (card.major < 9 || k % 64 != 0 || k % layout_of(d).k != 0) return false;
+  if (card.major < 9 || k % 64 != 0 || k % row_pieces(d).elements != 0) return false;
   return stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, false) <= card.shared_limit &&
          stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, true) <= card.shared_limit;
 }
@@ -99,7 +74,7 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   for (int i = 0; i < g.parts; ++i) {
     if (g.part[i].w.aligned == 0) return false;
     if (g.parts > 1 && g.part[i].rows % (g.glu != 0 ? 8 : rows) != 0) return false;
-    unit = std::max(unit, layout_of(g.part[i].w.dtype).k);
+    unit = std::max<std::int64_t>(unit, row_pieces(g.part[i].w.dtype).elements);
     whole = std::max(whole, stage_bytes(g.part[i].w.dtype, g.k));
     tiles += (g.part[i].rows + rows - 1) / rows;  // under glu: half of its rows twice, in all as many
   }
@@ -111,7 +86,7 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   std::int64_t stage = 0;
   for (int i = 0; i < g.parts; ++i) stage = std::max(stage, (stage_bytes(g.part[i].w.dtype, p.chunk) + 127) / 128 * 128);
   const bool floats = g.x.dtype != 0;
-  const std::int64_t fixed = fixed_bytes + activation_bytes_of(g.k, g.t, floats);
+  const std::int64_t fixed = tiles_fixed_bytes + activation_bytes_of(g.k, g.t, floats);
   bool stream = g.t == 1 && !floats && !invariant;  // fewer instructions for one row, sums in another order
   if (stream) {                                     // as many rows in a stage as keep it small
     const auto bytes = [&](std::int64_t n) {
@@ -129,7 +104,7 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
       p.rows = 0;
     }
   }
-  if (!stream && fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
+  if (!stream && tiles_fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
   if (raw.x != 0 && (!stream || (raw.front.kind != front_none && g.k > most_raw))) return false;
   std::int64_t grid = 0;
   if (g.out.codes != 0 && g.part[0].rows % 32 != 0) return false;
@@ -162,25 +137,26 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
     // Half of a multiprocessor, where two stages fit in it: the other half is for another block, of this kernel or of the next.
     const std::int64_t steps = std::int64_t{p.subtiles} * p.chunks, half = (limit + reserved) / 2 - reserved;
     const std::int64_t room = (half - fixed >= std::min<std::int64_t>(steps, 2) * stage ? half : limit) - fixed;
-    p.stages = static_cast<int>(std::min<std::int64_t>({steps, 8, room / stage}));
+    p.stages = static_cast<int>(std::min<std::int64_t>({steps, tiles_most_stages, room / stage}));
   }
   for (int i = 0; i < g.parts; ++i) {
-    const Layout layout = layout_of(g.part[i].w.dtype);
+    const RowPieces layout = row_pieces(g.part[i].w.dtype);
     TilesParams::Pieces& q = p.pieces[i];
-    q.elements = static_cast<int>(layout.k);
+    q.elements = layout.elements;
     int base = 0;
     for (const int bytes : layout.bytes) {
       if (bytes == 0) continue;
       q.bytes[q.count] = bytes;
       q.base[q.count] = base;
       if (p.rows != 0) {
-        q.pitch[q.count] = g.k / static_cast<int>(layout.k) * bytes;
+        q.pitch[q.count] = g.k / layout.elements * bytes;
         q.half[q.count] = static_cast<int>(half_bytes(q.pitch[q.count], p.rows / 2));
         base += static_cast<int>(g.glu != 0 ? 2 * q.half[q.count] : half_bytes(q.pitch[q.count], p.rows));
         ++q.count;
         continue;
       }
-      q.pitch[q.count] = static_cast<int>(pitch_of(p.chunk / layout.k * bytes, bytes < 16 ? 16 : layout.apart, bytes % 16 != 0));
+      q.pitch[q.count] =
+          static_cast<int>(pitch_of(p.chunk / layout.elements * bytes, bytes < 16 ? 16 : tiles_apart(g.part[i].w.dtype), bytes % 16 != 0));
       base += rows * q.pitch[q.count++];
     }
   }
@@ -190,10 +166,13 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   // Where no row is long, a kernel that can share none: each kernel of a step is short. Other models keep to one kernel, whose code is there.
   const bool brief = g.out.codes == 0 && p.rows == rows && g.k < 2048;
   if (stream && is_general(g, raw))
-    launcher.launch("stream", g.out.codes != 0 ? "stream_general_quantise_1" : "stream_general_1", {grid, 1, 1}, 576, p, shared);
+    launcher.launch(g.out.codes != 0 ? kernels::stream_general_quantise_1 : kernels::stream_general_1, {grid, 1, 1}, 576, p, shared);
   else if (stream)
-    launcher.launch("stream", brief ? "stream_short_1" : g.out.codes != 0 ? "stream_quantise_1" : "stream_1", {grid, 1, 1}, 576, p, shared);
-  else launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 288, p, shared);
+    launcher.launch(brief              ? kernels::stream_short_1
+                    : g.out.codes != 0 ? kernels::stream_quantise_1
+                                       : kernels::stream_1,
+                    {grid, 1, 1}, 576, p, shared);
+  else launcher.launch(g.t == 1 ? kernels::tiles_1 : kernels::tiles_8, {grid, 1, 1}, 288, p, shared);
   return true;
 }
 

@@ -1,0 +1,24 @@
+// Ids of element types and block formats: those of quern_dtypes.h, which NVRTC has no headers for. tensor.cpp holds them equal.
+#pragma once
+
+namespace quern::cuda {
+
+enum Dtype {
+  F32 = 1,
+  F16 = 2,
+  BF16 = 3,
+  I32 = 4,
+  I64 = 5,
+  U32 = 6,
+  U8 = 7,
+  Q4_0 = 32,
+  Q4_1 = 33,
+  Q5_0 = 34,
+  Q5_1 = 35,
+  Q8_0 = 36,
+  Q4_K = 42,
+  Q5_K = 43,
+  Q6_K = 44
+};
+
+}  // namespace quern::cuda
