@@ -75,8 +75,10 @@ inline const BlockFields& block_fields(quern_dtype dtype) noexcept {
     }
   };
   static const Table table;
-  const quern_format* format = find_format(dtype);
-  return format == nullptr ? table.none : table.of[format - quern_formats];
+  // By place, not by the distance of a pointer: each source file has its own quern_formats, and find_format may be another file's.
+  for (std::size_t i = 0; i < std::size(quern_formats); ++i)
+    if (quern_formats[i].id == dtype) return table.of[i];
+  return table.none;
 }
 
 /// Whether matrices of a format gain by planes: those whose blocks do not start at multiples of 16 bytes.
