@@ -86,10 +86,10 @@ struct LayerFamily {
   int (*add)(LayerStep& s, int x, int index);
   /// What comes behind the head's product; null: nothing.
   int (*behind_head)(LayerStep& s, int logits) = nullptr;
-  /// What rows of the table of embeddings become before the first layer; null: they are its input.
-  int (*of_embeddings)(LayerStep& s, int x) = nullptr;
   /// A block format whose rows all tiny widths are multiples of, when those of 256 do not fit.
   quern_dtype block = QUERN_Q4_K;
+  /// What rows of the table of embeddings become before the first layer; null: they are its input.
+  int (*of_embeddings)(LayerStep& s, int x) = nullptr;
 };
 
 /// Every row of layers.def, in its order.
