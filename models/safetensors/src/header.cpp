@@ -115,7 +115,8 @@ std::vector<std::uint32_t> sort_names(const std::vector<TensorInfo>& tensors, co
   return by_name;
 }
 
-std::string quoted(std::string_view text) {
+/// Not called `quoted`: with <iomanip> in sight, std::quoted would be the better match for a std::string.
+std::string json_text(std::string_view text) {
   JsonWriter writer(JsonWriter::Style::one_line);
   writer.value(text);
   return writer.take();
@@ -153,12 +154,12 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
 std::string header_text(const std::map<std::string, std::string>& metadata, const std::vector<TensorInfo>& tensors) {
   std::string text = "{";
   if (!metadata.empty()) {
-    text += concat(quoted(metadata_name), ":{");
-    for (const auto& [key, value] : metadata) text += concat(text.back() == '{' ? "" : ",", quoted(key), ":", quoted(value));
+    text += concat(json_text(metadata_name), ":{");
+    for (const auto& [key, value] : metadata) text += concat(text.back() == '{' ? "" : ",", json_text(key), ":", json_text(value));
     text += '}';
   }
   for (const TensorInfo& info : tensors) {
-    text += concat(text.size() == 1 ? "" : ",", quoted(info.name), ":{\"dtype\":\"", name_of(info.dtype), "\",\"shape\":[");
+    text += concat(text.size() == 1 ? "" : ",", json_text(info.name), ":{\"dtype\":\"", name_of(info.dtype), "\",\"shape\":[");
     for (std::size_t i = 0; i < info.shape.size(); ++i) text += concat(i == 0 ? "" : ",", info.shape[i]);
     text += concat("],\"data_offsets\":[", info.offset, ",", info.offset + info.bytes, "]}");
   }
