@@ -116,7 +116,9 @@ TEST(BenchTable, AResultThatIsWrongIsNamed) {
 }
 
 TEST(Seed, ChangesTheDataOfACase) {
-  const Case& c = *table().of(Profile::quick).front();
+  const Case* found = table().find("elementwise.add.f32.1.plain.packed.gaussian");
+  ASSERT_NE(found, nullptr);
+  const Case& c = *found;
   std::vector<std::byte> zero(input_bytes(c)), one(input_bytes(c)), again(input_bytes(c));
   fill_data(c, map_data(c, zero), 0);
   fill_data(c, map_data(c, one), 1);
