@@ -22,7 +22,7 @@ class Launches(unittest.TestCase):
             log, journal = pathlib.Path(folder, "log"), pathlib.Path(folder, "journal")
             filters = [word for case in cases for word in ("--filter", case)]
             subprocess.run([CONFORMANCE, "run", "--plugin", PLUGIN, "--device", "cuda:0", "--profile", profile, "--journal", str(journal), *filters],
-                           capture_output=True, check=False, timeout=250,
+                           capture_output=True, check=False, timeout=500,
                            env={**os.environ, "LD_LIBRARY_PATH": DRIVER, "FAKE_LOG": str(log), "QUERN_CACHE_DIR": folder})
             ended = [json.loads(line) for line in journal.read_text().splitlines() if '"end"' in line]
             asked = [line.split() for line in log.read_text().splitlines()]
