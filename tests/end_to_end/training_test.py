@@ -58,6 +58,8 @@ class Training(Case):
     def steps(self, log):
         return [line for line in log if "loss" in line]
 
+    # The goldens of the tiny models are in f64, and PyTorch's own f32 lies 1.5e-7 (losses) and 3e-7 (norms) away from them. Other orders of
+    # the sums are allowed some six times that for a loss, which is a mean, and thirty times for a norm, whose gradients pass every layer.
     def assert_curve(self, log, golden, loss=1e-6, norm=1e-5):
         steps = self.steps(log)
         self.assertEqual(len(steps), len(golden))
@@ -100,7 +102,7 @@ class Curves(Training):
                     config = settings(model, learning_rate=how["lr"], lr_scheduler=how["schedule"], warmup_steps=how["warmup"],
                                       max_steps=how["steps"], weight_decay=how["weight_decay"], **changes)
                     _, log = self.train(config, name=f"{model}-{run}")
-                    self.assert_curve(log, TINY[model][run]["steps"], loss=3e-6)
+                    self.assert_curve(log, TINY[model][run]["steps"])
             answer = self.quern_json("run", self.folder / f"{model}-full/model.gguf", "hello", "--max-tokens", "3", "--raw",
                                      env={"QUERN_BACKEND": DEVICE})
             self.assertTrue(answer["ids"])
@@ -292,6 +294,7 @@ class RealModel(Training):
         _, err = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 130, err)
         steps = [json.loads(line) for line in log.read_text().splitlines()][:5]
+        # PyTorch's f32 here: twenty times what two of its runs with other attention code differ by (2.3e-6 and 3.9e-6).
         self.assert_curve(steps, golden["steps"][:len(steps)], loss=5e-5, norm=2e-4)
         self.assertGreaterEqual(len(steps), 4)
 
