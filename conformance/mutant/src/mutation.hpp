@@ -127,7 +127,7 @@ enum class Behaviour {
   destroys_in_flight,  // what work in flight names is destroyed
   forgets_buffers,     // a buffer that work in flight names is said to be destroyed
   forgets_instances,
-  waits_run_ahead,  // fence_wait ends when the point was enqueued
+  waits_run_ahead,  // fence_wait ends while the point is behind a gate
 };
 
 /// One node of a run with its values in memory.

@@ -100,9 +100,23 @@ struct quern_queue {
 };
 
 bool reached(const quern_point& p) { return p.fence->value >= p.value; }
-/// For a host that waits.
+/// Whether the point's work stands behind a fence that the host has not signalled. The lock is held.
+bool behind_a_gate(const quern_point& p) {
+  const auto signals_it = [&](const quern_point& s) { return s.fence == p.fence && s.value >= p.value; };
+  const auto gated = [](const quern_point& w) { return (w.fence->flags & QUERN_FENCE_HOST_SIGNAL) != 0 && !reached(w); };
+  for (const quern_queue* queue : timeline(p.fence->device).queues) {
+    for (std::size_t j = queue->head; j != queue->tail; ++j) {
+      const Job& job = queue->ring[j % ring_size];
+      if (std::any_of(job.signals, job.signals + job.signal_count, signals_it) && std::any_of(job.waits, job.waits + job.wait_count, gated))
+        return true;
+    }
+  }
+  return false;
+}
+/// For a host that waits. waits_run_ahead ends waits for work behind a gate alone: the host frees what other work still reads and writes
+/// once its wait ended, and a process whose memory is damaged may end before the suite's claim is told.
 bool awaited(const quern_point& p) {
-  return reached(p) || (behaviour(p.fence->device) == Behaviour::waits_run_ahead && p.fence->promised >= p.value);
+  return reached(p) || (behaviour(p.fence->device) == Behaviour::waits_run_ahead && p.fence->promised >= p.value && behind_a_gate(p));
 }
 bool failed(const quern_point& p) {
   const std::size_t known = std::min(p.fence->failures, p.fence->failed.size());
