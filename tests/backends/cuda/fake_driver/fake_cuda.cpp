@@ -110,24 +110,32 @@ void unpack_rows(const void* params) {
   for (long long i = 0; i < p.rows * p.k; ++i) at<float>(p.y)[i] = element(p.w, i);
 }
 
+/// y = alpha x W^T, each sum from the first element to the last: `rows` rows of activations, `columns` rows of W, each of which is decoded once.
+void multiply(const Blocks& w, const float* x, float* y, int rows, int columns, int k, float alpha) {
+  constexpr int together = 8;  // sums that do not wait for one another
+  std::vector<float> weights(static_cast<std::size_t>(k));
+  for (int column = 0; column < columns; ++column) {
+    for (int i = 0; i < k; ++i) weights[static_cast<std::size_t>(i)] = element(w, static_cast<long long>(column) * k + i);
+    for (int first = 0; first < rows; first += together) {
+      const int count = std::min(together, rows - first);
+      const float* row[together];
+      float sums[together] = {};
+      for (int t = 0; t < together; ++t) row[t] = x + static_cast<long long>(first + std::min(t, count - 1)) * k;
+      for (int i = 0; i < k; ++i)
+        for (int t = 0; t < together; ++t) sums[t] += weights[static_cast<std::size_t>(i)] * row[t][i];
+      for (int t = 0; t < count; ++t) y[static_cast<long long>(first + t) * columns + column] = alpha * sums[t];
+    }
+  }
+}
+
 void gemv_exact(const void* params) {
   const auto& p = *static_cast<const GemvExactParams*>(params);
-  for (int t = 0; t < p.t; ++t)
-    for (int row = 0; row < p.rows; ++row) {
-      float sum = 0;
-      for (int i = 0; i < p.k; ++i) sum += element(p.w, static_cast<long long>(row) * p.k + i) * at<float>(p.x)[t * p.k + i];
-      at<float>(p.y)[t * p.rows + row] = p.alpha * sum;
-    }
+  multiply(p.w, at<float>(p.x), at<float>(p.y), p.t, p.rows, p.k, p.alpha);
 }
 
 void gemm_exact(const void* params) {
   const auto& p = *static_cast<const GemmParams*>(params);
-  for (int t = 0; t < p.m; ++t)
-    for (int row = 0; row < p.n; ++row) {
-      float sum = 0;
-      for (int i = 0; i < p.k; ++i) sum += element(p.w, static_cast<long long>(row) * p.k + i) * at<float>(p.x)[t * p.k + i];
-      at<float>(p.y)[t * p.n + row] = p.alpha * sum;
-    }
+  multiply(p.w, at<float>(p.x), at<float>(p.y), p.m, p.n, p.k, p.alpha);
 }
 
 /// The last entry first: a card delivers them side by side, and no order may count.
