@@ -124,7 +124,8 @@ void add_step(CaseSink& sink, Profile profile, const ModelShape& m, const Weight
   const bool ranged = !counts.empty();
   GraphBuilder graph = ranged ? GraphBuilder(batch.rows, std::move(counts)) : GraphBuilder(batch.rows);
   graph.allow(conversions);
-  graph.graph().mark_each = profile == Profile::quick && batch.rows == 1;  // what each value is for 1 row, it is for several
+  // What each value is for 1 row, it is for several; and a large vocabulary changes none of them.
+  graph.graph().mark_each = profile == Profile::quick && batch.rows == 1 && m.vocab < 32768;
   const RowValues rows = add_row_values(graph, batch, m.head, m.rope_mode == 1 ? 1e6 : 1e4);
   const bool prompt = batch.sequences == 1;
   const std::int64_t wanted = prompt ? 1 : ranged ? rows_dim : batch.rows;
