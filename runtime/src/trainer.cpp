@@ -100,9 +100,8 @@ std::uint32_t rows_or_refuse(std::uint64_t rows, const char* of) {
 Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path, training::Settings settings,
                  const TrainingCallbacks& callbacks)
     : runtime_(std::move(runtime)), base_path_(base_path), settings_(std::move(settings)) {
-  if (settings_.precision == training::Precision::bf16 || settings_.precision == training::Precision::fp16)
-    throw Error(QUERN_UNSUPPORTED,
-                "bf16: true and fp16: true are not there yet: training computes in f32; set float32: true or leave both out");
+  if (settings_.precision == training::Precision::fp16)
+    throw Error(QUERN_UNSUPPORTED, "fp16: true is not there yet; set bf16: true, or float32: true for exact results");
   const gguf::File file = gguf::File::open(base_path_);
   shape_ = models::read_hyperparameters(file);
   base_ = peft::base_shape(shape_);
@@ -136,6 +135,7 @@ Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path,
   const std::uint32_t chunk = models::labels_of_chunk(shape_.vocabulary);
   options.graph.chunk_labels = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_labels, 1, chunk));
   options.graph.chunks = static_cast<std::uint32_t>((most_labels + options.graph.chunk_labels - 1) / options.graph.chunk_labels);
+  options.graph.activations = settings_.precision == training::Precision::bf16 ? QUERN_BF16 : QUERN_F32;
   options.graph.dropout = settings_.adapter == training::Adapter::none ? 0 : settings_.lora_dropout;
   options.graph.checkpointing = checkpointing_of(settings_.gradient_checkpointing);
   options.update = {.sgd = settings_.optimizer == training::Optimizer::sgd,

@@ -24,6 +24,8 @@ void check_options(const TrainingOptions& options) {
   for (const auto& [name, count] : counts)
     if (count < 1 || count > 0x7fffffffu)
       throw Error(QUERN_INVALID_ARGUMENT, concat("a training graph with ", name, " = ", count, "; it must be 1 to 2147483647"));
+  if (options.activations != QUERN_F32 && options.activations != QUERN_BF16)
+    throw Error(QUERN_INVALID_ARGUMENT, concat("a training graph of ", graph::dtype_name(options.activations), "; it is of f32 or bf16"));
   if (!(options.dropout >= 0 && options.dropout < 1))
     throw Error(QUERN_INVALID_ARGUMENT, concat("a dropout of ", options.dropout, "; it must be 0 to below 1"));
 }
@@ -42,8 +44,10 @@ class TrainingBuilder final : public LayerContext {
 
   ValueId weight(const std::string& tensor) override {
     const gguf::TensorInfo& info = file_.require_tensor(tensor);
-    if (const auto trained = tensors_.find(tensor); trained != tensors_.end())
-      return trained_view(trained->second->first, tensor_shape(info));
+    if (const auto trained = tensors_.find(tensor); trained != tensors_.end()) {
+      const ValueId view = trained_view(trained->second->first, tensor_shape(info));
+      return info.n_dims == 1 ? view : rounded(view, tensor);
+    }
     const ValueId value = graph.constant(tensor, info.dtype, tensor_shape(info));
     training.weights.push_back({value, tensor});
     return value;
@@ -52,7 +56,7 @@ class TrainingBuilder final : public LayerContext {
   graph::NodeOptions node(std::string name) const override {
     graph::NodeOptions node;
     node.name = std::move(name);
-    node.conversions = options.conversions;
+    node.conversions = options.activations == QUERN_BF16 ? QUERN_CONVERT_BF16 : QUERN_CONVERT_NONE;
     node.determinism = options.determinism;
     return node;
   }
@@ -77,9 +81,10 @@ class TrainingBuilder final : public LayerContext {
     const AdapterPlace& adapter = *found->second;
     if (training.seed != no_value)
       x = ops::dropout(graph, x, training.seed, training.dropout_step, options.dropout, adapter.salt, node(found->first + ".dropout"));
-    const ValueId a = trained_view(adapter.a, {adapter.rank, adapter.inputs}), b = trained_view(adapter.b, {adapter.outputs, adapter.rank});
-    const ValueId low = ops::matmul(graph, x, a, exact(found->first + ".lora_a"));
-    return ops::matmul(graph, low, b, no_value, y, {.alpha = adapter.scale}, exact(found->first + ".lora_b"));
+    const std::string name_a = found->first + ".lora_a", name_b = found->first + ".lora_b";
+    const ValueId a = rounded(trained_view(adapter.a, {adapter.rank, adapter.inputs}), name_a);
+    const ValueId b = rounded(trained_view(adapter.b, {adapter.outputs, adapter.rank}), name_b);
+    return ops::matmul(graph, ops::matmul(graph, x, a, node(name_a)), b, no_value, y, {.alpha = adapter.scale}, node(name_b));
   }
 
   /// A contiguous part of the trained state; its gradient is wanted in the same part of the gradient.
@@ -94,11 +99,9 @@ class TrainingBuilder final : public LayerContext {
   std::vector<graph::GradientWanted> wanted;
 
  private:
-  /// Adapters are f32 in every mode.
-  graph::NodeOptions exact(std::string name) const {
-    graph::NodeOptions exact = node(std::move(name));
-    exact.conversions = QUERN_CONVERT_NONE;
-    return exact;
+  /// As products read it beside activations: what is trained itself is f32.
+  ValueId rounded(ValueId trained, const std::string& name) {
+    return options.activations == QUERN_F32 ? trained : ops::cast(graph, trained, options.activations, node(name + ".rounded"));
   }
 
   const gguf::File& file_;
@@ -149,7 +152,9 @@ std::vector<graph::GradientSeed> add_losses(TrainingBuilder& builder, ValueId x,
   for (const TrainingGraph::Chunk& chunk : training.chunks) {
     const ValueId rows = ops::get_rows(graph, x, chunk.row, builder.node("label_rows"));
     const ValueId normed = ops::rms_norm(graph, rows, norm, {.epsilon = builder.model.norm_epsilon}, builder.node("output_norm"));
-    const ValueId logits = ops::matmul(graph, normed, head, builder.node("output"));
+    graph::NodeOptions output = builder.node("output");
+    output.output_dtype = QUERN_F32;
+    const ValueId logits = ops::matmul(graph, normed, head, std::move(output));
     if (builder.options.logits && &chunk == training.chunks.data()) {
       training.logits = logits;
       graph.mark_output(logits, "logits");
@@ -183,7 +188,7 @@ TrainingGraph build_training(const Hyperparameters& model, const gguf::File& fil
   add_trained(training, layout, options);
   const ValueId table = builder.weight("token_embd.weight");
   graph::NodeOptions embed = builder.node("token_embd");
-  embed.output_dtype = QUERN_F32;
+  embed.output_dtype = options.activations;
   ValueId x = ops::get_rows(graph, table, training.token, std::move(embed));
   graph::DifferentiateOptions how;
   how.checkpointing = options.checkpointing;

@@ -16,7 +16,11 @@ constexpr std::uint32_t uses_summed_in_f32 = 3;
 }  // namespace
 
 Contributions::Contributions(Graph& graph, const std::vector<GradientWanted>& wanted)
-    : graph_(graph), stretches_(graph.values().size()), produced_(graph.values().size()), wanted_of_root_(graph.values().size()) {
+    : graph_(graph),
+      stretches_(graph.values().size()),
+      produced_(graph.values().size()),
+      copies_(graph.values().size()),
+      wanted_of_root_(graph.values().size()) {
   for (const GradientWanted& one : wanted) {
     wanted_of_root_[graph.root(one.value)].push_back(wanted_.size());
     wanted_.push_back({one, {one.value, memory_range(graph, one.value)}});
@@ -40,6 +44,10 @@ bool Contributions::is_wanted(ValueId value) const {
   return std::ranges::any_of(here, [&](std::size_t i) { return wanted_[i].own.range.overlaps(range); });
 }
 
+quern_dtype Contributions::dtype_of(ValueId value, std::size_t uses) const {
+  return copies_[graph_.root(value)] || uses >= uses_summed_in_f32 ? QUERN_F32 : graph_.value(value).dtype;
+}
+
 Contributions::Stretch& Contributions::stretch(ValueId value) {
   std::vector<Stretch>& here = stretches_[graph_.root(value)];
   const Range range = memory_range(graph_, value);
@@ -53,7 +61,7 @@ Contributions::Stretch& Contributions::stretch(ValueId value) {
 
 quern_dtype Contributions::sum_dtype(ValueId value) {
   const quern_dtype own = graph_.value(value).dtype;
-  if (is_produced(value)) return stretch(value).uses >= uses_summed_in_f32 ? QUERN_F32 : own;
+  if (is_produced(value)) return dtype_of(value, stretch(value).uses);
   const Range range = memory_range(graph_, value);
   for (const std::size_t i : wanted_of_root_[graph_.root(value)])
     if (wanted_[i].own.range.overlaps(range) && (wanted_[i].asked.into != no_value || wanted_[i].own.uses >= uses_summed_in_f32))
@@ -77,8 +85,7 @@ ValueId Contributions::into(ValueId value) {
 ValueId Contributions::plus(ValueId a, ValueId b) { return ops::add(graph_, a, b, 1, how_); }
 
 void Contributions::add_to(Stretch& stretch, ValueId gradient) {
-  const quern_dtype dtype = stretch.uses >= uses_summed_in_f32 ? QUERN_F32 : graph_.value(stretch.value).dtype;
-  gradient = as_dtype(graph_, gradient, dtype, how_);
+  gradient = as_dtype(graph_, gradient, dtype_of(stretch.value, stretch.uses), how_);
   gradient = reshaped(graph_, gradient, graph_.value(stretch.value).shape);
   stretch.sum = stretch.sum == no_value ? gradient : plus(stretch.sum, gradient);
 }
@@ -153,7 +160,7 @@ ValueId Contributions::joined(const std::vector<Stretch>& parts, ValueId value) 
     }
     tiles &= next == slices[0].box.sides[*axis].whole.size;
   }
-  const quern_dtype dtype = parts.size() >= uses_summed_in_f32 && !tiles ? QUERN_F32 : graph_.value(value).dtype;
+  const quern_dtype dtype = dtype_of(value, tiles ? 0 : parts.size());
   if (tiles) {
     std::vector<ValueId> pieces;
     for (const Slice& slice : slices)
@@ -184,7 +191,7 @@ ValueId Contributions::take(ValueId value) {
   for (const Stretch& one : stretches_[graph_.root(value)])
     if (one.sum != no_value && one.range.overlaps(range)) parts.push_back(one);
   if (parts.empty()) return no_value;
-  const ValueId gradient = as_dtype(graph_, joined(parts, value), graph_.value(value).dtype, how_);
+  const ValueId gradient = as_dtype(graph_, joined(parts, value), dtype_of(value, 0), how_);
   deliver(value, gradient);
   return gradient;
 }

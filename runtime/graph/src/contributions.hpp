@@ -21,6 +21,9 @@ class Contributions {
   /// The name, conversions and determinism of nodes that are added from here on.
   void as_of(NodeOptions how) { how_ = std::move(how); }
 
+  /// The value is a rounded copy of a wanted one, whose gradient is to be f32: so is what is summed and taken for the copy.
+  void is_copy(ValueId value) { copies_[graph_.root(value)] = true; }
+
   /// Whether a wanted value shares memory with this one.
   bool is_wanted(ValueId value) const;
   /// The dtype in which a gradient of the value is summed.
@@ -53,6 +56,7 @@ class Contributions {
 
   Stretch& stretch(ValueId value);
   bool is_produced(ValueId value) const { return produced_[graph_.root(value)]; }
+  quern_dtype dtype_of(ValueId value, std::size_t uses) const;
   ValueId plus(ValueId a, ValueId b);
   void add_to(Stretch& stretch, ValueId gradient);
   void deliver(ValueId value, ValueId gradient);
@@ -62,7 +66,7 @@ class Contributions {
   Graph& graph_;
   NodeOptions how_;
   std::vector<std::vector<Stretch>> stretches_;  // by root
-  std::vector<bool> produced_;                   // by root
+  std::vector<bool> produced_, copies_;          // by root
   std::vector<Wanted> wanted_;
   std::vector<std::vector<std::size_t>> wanted_of_root_;
 };

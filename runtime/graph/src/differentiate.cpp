@@ -205,8 +205,11 @@ class Walk {
   }
 
   void announce_outputs(Contributions& contributions, std::uint32_t n) const {
-    for (const ValueId output : graph_.nodes()[n].outputs)
+    const Node& node = graph_.nodes()[n];
+    for (const ValueId output : node.outputs)
       if (output != no_value && is_float(graph_.value(output).dtype)) contributions.produced(output);
+    if (node.op == QUERN_OP_CAST && contributions.sum_dtype(node.inputs[0]) == QUERN_F32 && contributions.is_wanted(node.inputs[0]))
+      contributions.is_copy(node.outputs[0]);
   }
 
   void differentiate_node(std::uint32_t n, SavedValues& saved, Contributions& contributions) {

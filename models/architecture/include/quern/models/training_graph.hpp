@@ -51,7 +51,8 @@ struct TrainingOptions {
   std::uint32_t chunk_labels = 64;  // rows that go through the head at once
   std::uint32_t chunks = 1;         // how many such parts a micro-batch may need
   std::uint32_t rope_positions = 0;
-  std::uint32_t conversions = QUERN_CONVERT_NONE;
+  quern_dtype activations =
+      QUERN_F32;  // or bf16: rows, and the copies of what is trained that products read. Sums, losses and gradients are f32
   std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE;
   double dropout = 0;    // of the adapters' input
   bool backward = true;  // false: the losses alone, without dropout, for an evaluation
