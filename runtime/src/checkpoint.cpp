@@ -44,6 +44,8 @@ std::string state_text(const RunState& state, const std::string& folder) {
   json.member("updates", state.updates);
   json.member("micro_batches", state.micro_batches);
   json.member("skipped_in_row", state.skipped_in_row);
+  json.member("loss_scale", state.loss_scale);
+  json.member("updates_at_scale", state.updates_at_scale);
   json.member("tokens", state.tokens);
   json.member("labels", state.labels);
   json.member("best_loss", state.best_loss);
@@ -177,6 +179,8 @@ Checkpoint read_checkpoint(const std::string& folder) {
   state.updates = reader.count("updates");
   state.micro_batches = reader.count("micro_batches");
   state.skipped_in_row = reader.count("skipped_in_row");
+  state.loss_scale = std::max<std::uint64_t>(1, reader.count("loss_scale"));
+  state.updates_at_scale = reader.count("updates_at_scale");
   state.tokens = reader.count("tokens");
   state.labels = reader.count("labels");
   state.best_loss = reader.number("best_loss");

@@ -22,6 +22,8 @@ struct RunState {
   std::uint64_t updates = 0;  // of them, those that changed weights: the others had gradients that were not finite
   std::uint64_t micro_batches = 0;
   std::uint64_t skipped_in_row = 0;
+  std::uint64_t loss_scale = 1;  // of gradients in f16
+  std::uint64_t updates_at_scale = 0;
   std::uint64_t tokens = 0, labels = 0;  // rows that were read, and labels that counted
   std::optional<double> best_loss;       // of the validation
   std::uint64_t best_step = 0;

@@ -95,13 +95,32 @@ std::uint32_t rows_or_refuse(std::uint64_t rows, const char* of) {
                                         " are possible; lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
 }
 
+quern_dtype activations_of(training::Precision precision) {
+  switch (precision) {
+    case training::Precision::bf16: return QUERN_BF16;
+    case training::Precision::fp16: return QUERN_F16;
+    default: return QUERN_F32;
+  }
+}
+
+/// Gradients that are not finite halve the scale, and 2,000 updates at one scale double it.
+constexpr std::uint64_t first_loss_scale = 1 << 15, most_loss_scale = 1 << 24, updates_until_doubled = 2000;
+
+void adjust_scale(RunState& state, bool finite) {
+  if (!finite) {
+    state.loss_scale = std::max<std::uint64_t>(1, state.loss_scale / 2);
+    state.updates_at_scale = 0;
+  } else if (++state.updates_at_scale == updates_until_doubled) {
+    state.loss_scale = std::min(most_loss_scale, state.loss_scale * 2);
+    state.updates_at_scale = 0;
+  }
+}
+
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path, training::Settings settings,
                  const TrainingCallbacks& callbacks)
     : runtime_(std::move(runtime)), base_path_(base_path), settings_(std::move(settings)) {
-  if (settings_.precision == training::Precision::fp16)
-    throw Error(QUERN_UNSUPPORTED, "fp16: true is not there yet; set bf16: true, or float32: true for exact results");
   const gguf::File file = gguf::File::open(base_path_);
   shape_ = models::read_hyperparameters(file);
   base_ = peft::base_shape(shape_);
@@ -135,7 +154,7 @@ Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path,
   const std::uint32_t chunk = models::labels_of_chunk(shape_.vocabulary);
   options.graph.chunk_labels = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_labels, 1, chunk));
   options.graph.chunks = static_cast<std::uint32_t>((most_labels + options.graph.chunk_labels - 1) / options.graph.chunk_labels);
-  options.graph.activations = settings_.precision == training::Precision::bf16 ? QUERN_BF16 : QUERN_F32;
+  options.graph.activations = activations_of(settings_.precision);
   options.graph.dropout = settings_.adapter == training::Adapter::none ? 0 : settings_.lora_dropout;
   options.graph.checkpointing = checkpointing_of(settings_.gradient_checkpointing);
   options.update = {.sgd = settings_.optimizer == training::Optimizer::sgd,
@@ -153,6 +172,7 @@ Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path,
   state_.data = concat(sum_of(examples_), "-", sum_of(validation_));
   state_.settings = settings_sum();
   state_.device = engine_->device_label();
+  if (settings_.precision == training::Precision::fp16) state_.loss_scale = first_loss_scale;
   if (settings_.adapter != training::Adapter::none) set_up_adapter();
   if (settings_.resume_last || !settings_.resume_from_checkpoint.empty()) resume(callbacks);
 }
@@ -261,12 +281,15 @@ StepEvent Trainer::step(std::uint64_t number) {
     }
   }
   event.rate = training::f32_rate(schedule_, number);
+  const auto loss_scale = static_cast<float>(state_.loss_scale);
   for (const std::vector<std::uint32_t>& batch : micro)
-    engine_->accumulate(rows_of(examples_, batch, weight), static_cast<std::int32_t>(state_.micro_batches++));
-  const BatchNumbers numbers = engine_->update(static_cast<std::int32_t>(state_.updates + 1), static_cast<float>(event.rate));
+    engine_->accumulate(rows_of(examples_, batch, weight), static_cast<std::int32_t>(state_.micro_batches++), loss_scale);
+  const BatchNumbers numbers = engine_->update(static_cast<std::int32_t>(state_.updates + 1), static_cast<float>(event.rate), loss_scale);
   state_.step = number + 1;
   state_.updates += numbers.finite ? 1 : 0;
-  state_.skipped_in_row = numbers.finite ? 0 : state_.skipped_in_row + 1;
+  // While a scale is there to be halved, a batch that overflows is no fault of the run.
+  state_.skipped_in_row = numbers.finite ? 0 : state_.skipped_in_row + (state_.loss_scale == 1 ? 1 : 0);
+  if (settings_.precision == training::Precision::fp16) adjust_scale(state_, numbers.finite);
   state_.tokens += event.tokens;
   state_.labels += event.labels;
   event.loss = numbers.loss;

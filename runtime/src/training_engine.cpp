@@ -24,6 +24,11 @@ models::TrainingOptions with_positions(models::TrainingOptions options, std::uin
   return options;
 }
 
+models::UpdateOptions with_scale(models::UpdateOptions update, const models::TrainingOptions& step) {
+  update.scales_gradients = step.activations == QUERN_F16;
+  return update;
+}
+
 std::uint32_t evaluation_tokens(const TrainingEngineOptions& options) {
   return options.evaluation_tokens != 0 ? options.evaluation_tokens : options.graph.max_tokens;
 }
@@ -61,7 +66,7 @@ TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::Fil
       devices_(runtime_->devices()),
       step_graph_(models::build_training(shape_, file, layout_, with_positions(options.graph, options.graph.max_tokens, true))),
       evaluation_graph_(models::build_training(shape_, file, layout_, with_positions(options.graph, evaluation_tokens(options), false))),
-      update_graph_(models::build_update(layout_, options.update)) {
+      update_graph_(models::build_update(layout_, with_scale(options.update, options.graph))) {
   const Fallback fallback = runtime_->settings().fallback;
   step_ = std::make_unique<Program>(step_graph_.graph, devices_, fallback, "");
   evaluation_ = std::make_unique<Program>(evaluation_graph_.graph, devices_, fallback, "");
@@ -194,9 +199,14 @@ void TrainingEngine::run(Program& program, const models::TrainingGraph& graph, c
   program.run(bounds_);
 }
 
-void TrainingEngine::accumulate(const MicroBatch& batch, std::int32_t number) { run(*step_, step_graph_, batch, number); }
+void TrainingEngine::accumulate(const MicroBatch& batch, std::int32_t number, float loss_scale) {
+  if (step_graph_.loss_scale != graph::no_value) step_->write(step_graph_.loss_scale, 0, std::as_bytes(std::span(&loss_scale, 1)));
+  run(*step_, step_graph_, batch, number);
+}
 
-BatchNumbers TrainingEngine::update(std::int32_t step, float rate) {
+BatchNumbers TrainingEngine::update(std::int32_t step, float rate, float loss_scale) {
+  if (update_graph_.loss_scale == graph::no_value) loss_scale = 1;
+  else update_->write(update_graph_.loss_scale, 0, std::as_bytes(std::span(&loss_scale, 1)));
   update_->write(update_graph_.step, 0, std::as_bytes(std::span(&step, 1)));
   update_->write(update_graph_.rate, 0, std::as_bytes(std::span(&rate, 1)));
   update_->run({});
@@ -205,6 +215,7 @@ BatchNumbers TrainingEngine::update(std::int32_t step, float rate) {
   update_->read(update_graph_.norm, 0, std::as_writable_bytes(std::span(&numbers.norm, 1)));
   update_->read(update_graph_.finite, 0, std::as_writable_bytes(std::span(&finite, 1)));
   step_->read(step_graph_.loss, 0, std::as_writable_bytes(std::span(&numbers.loss, 1)));
+  numbers.norm /= loss_scale;
   numbers.finite = finite != 0;
   constexpr float none = 0;
   step_->write(step_graph_.loss, 0, std::as_bytes(std::span(&none, 1)));

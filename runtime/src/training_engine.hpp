@@ -48,9 +48,10 @@ class TrainingEngine {
   const models::TrainedLayout& layout() const noexcept { return layout_; }
 
   /// Adds the gradients and the losses of a micro-batch. `number` counts micro-batches from 0: its dropout masks depend on it.
-  void accumulate(const MicroBatch& batch, std::int32_t number);
+  /// With f16 gradients are computed times `loss_scale`, a power of two, so that small ones are no zeros; the same for all of a batch.
+  void accumulate(const MicroBatch& batch, std::int32_t number, float loss_scale = 1);
   /// Ends a batch: one step of the optimiser, from 1, at this rate. Weights and moments keep their bits where a gradient is not finite.
-  BatchNumbers update(std::int32_t step, float rate);
+  BatchNumbers update(std::int32_t step, float rate, float loss_scale = 1);
   /// The sum of weighted losses, with what is trained as it is now.
   double evaluate(const MicroBatch& batch);
 

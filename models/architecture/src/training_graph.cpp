@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace quern::models {
@@ -24,8 +25,9 @@ void check_options(const TrainingOptions& options) {
   for (const auto& [name, count] : counts)
     if (count < 1 || count > 0x7fffffffu)
       throw Error(QUERN_INVALID_ARGUMENT, concat("a training graph with ", name, " = ", count, "; it must be 1 to 2147483647"));
-  if (options.activations != QUERN_F32 && options.activations != QUERN_BF16)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("a training graph of ", graph::dtype_name(options.activations), "; it is of f32 or bf16"));
+  if (options.activations != QUERN_F32 && options.activations != QUERN_BF16 && options.activations != QUERN_F16)
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat("a training graph of ", graph::dtype_name(options.activations), "; it is of f32, bf16 or f16"));
   if (!(options.dropout >= 0 && options.dropout < 1))
     throw Error(QUERN_INVALID_ARGUMENT, concat("a dropout of ", options.dropout, "; it must be 0 to below 1"));
 }
@@ -56,7 +58,9 @@ class TrainingBuilder final : public LayerContext {
   graph::NodeOptions node(std::string name) const override {
     graph::NodeOptions node;
     node.name = std::move(name);
-    node.conversions = options.activations == QUERN_BF16 ? QUERN_CONVERT_BF16 : QUERN_CONVERT_NONE;
+    node.conversions = options.activations == QUERN_BF16  ? QUERN_CONVERT_BF16
+                       : options.activations == QUERN_F16 ? QUERN_CONVERT_F16
+                                                          : QUERN_CONVERT_NONE;
     node.determinism = options.determinism;
     return node;
   }
@@ -137,6 +141,7 @@ void add_trained(TrainingGraph& training, const TrainedLayout& layout, const Tra
   const auto elements = static_cast<std::int64_t>(layout.elements);
   training.trained = training.graph.state("trained", QUERN_F32, {elements});
   if (options.backward) training.gradient = training.graph.state("gradient", QUERN_F32, {elements});
+  if (options.backward && options.activations == QUERN_F16) training.loss_scale = training.graph.input("loss_scale", QUERN_F32, {1});
   if (!options.backward || options.dropout == 0) return;
   training.seed = training.graph.input("seed", QUERN_U32, {2});
   training.dropout_step = training.graph.input("dropout_step", QUERN_I32, {1});
@@ -165,7 +170,9 @@ std::vector<graph::GradientSeed> add_losses(TrainingBuilder& builder, ValueId x,
     graph::NodeOptions into = builder.node("loss");
     into.outputs = {training.loss};
     ops::add(graph, training.loss, sum, 1, std::move(into));
-    seeds.push_back({loss, chunk.weight});
+    const ValueId seed =
+        training.loss_scale == no_value ? chunk.weight : ops::mul(graph, chunk.weight, training.loss_scale, builder.node("scaled_weight"));
+    seeds.push_back({loss, seed});
   }
   return seeds;
 }
@@ -181,7 +188,7 @@ TrainingGraph build_training(const Hyperparameters& model, const gguf::File& fil
                              const TrainingOptions& options) {
   check_options(options);
   TrainingGraph training{graph::Graph(options.backward ? "training step" : "evaluation")};
-  training.trained = training.gradient = training.seed = training.dropout_step = training.logits = no_value;
+  training.trained = training.gradient = training.seed = training.dropout_step = training.loss_scale = training.logits = no_value;
   TrainingBuilder builder(model, file, layout, options, training);
   graph::Graph& graph = training.graph;
   add_inputs(builder);
@@ -218,7 +225,11 @@ UpdateGraph build_update(const TrainedLayout& layout, const UpdateOptions& optio
   update.finite = norm.finite;
   graph.mark_output(update.norm, "norm");
   graph.mark_output(update.finite, "finite");
-  const ValueId scale = options.max_norm > 0 ? ops::clip_scale(graph, norm.norm, no_value, options.max_norm, {.name = "clip"}) : no_value;
+  if (options.scales_gradients) update.loss_scale = graph.input("loss_scale", QUERN_F32, {1});
+  const bool clips = options.max_norm > 0;
+  const double most = clips ? options.max_norm : std::numeric_limits<float>::max();
+  const ValueId scale = clips || options.scales_gradients ? ops::clip_scale(graph, norm.norm, update.loss_scale, most, {.name = "clip"})
+                                                          : no_value;
   // What decays and what does not is one contiguous part each.
   const auto part = [&](ValueId of, std::uint64_t first, std::uint64_t count) {
     if (of == no_value || count == layout.elements) return of;

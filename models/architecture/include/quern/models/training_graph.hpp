@@ -51,8 +51,7 @@ struct TrainingOptions {
   std::uint32_t chunk_labels = 64;  // rows that go through the head at once
   std::uint32_t chunks = 1;         // how many such parts a micro-batch may need
   std::uint32_t rope_positions = 0;
-  quern_dtype activations =
-      QUERN_F32;  // or bf16: rows, and the copies of what is trained that products read. Sums, losses and gradients are f32
+  quern_dtype activations = QUERN_F32;  // or bf16, f16: of rows, and of the copies of what is trained that products read
   std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE;
   double dropout = 0;    // of the adapters' input
   bool backward = true;  // false: the losses alone, without dropout, for an evaluation
@@ -74,6 +73,7 @@ struct TrainingGraph {
   graph::ValueId trained;             // f32 [elements], state; no_value where nothing is trained
   graph::ValueId gradient;            // the same, state: gradients are added to it; no_value without `backward`
   graph::ValueId seed, dropout_step;  // u32 [2] and i32 [1], inputs; no_value without dropout
+  graph::ValueId loss_scale;          // f32 [1], input: gradients are multiplied by it; no_value unless activations are f16
   graph::ValueId logits;              // f32 [L, vocabulary], output of the first chunk; no_value unless asked for
   struct Chunk {
     graph::SymbolId labels = 0;         // L
@@ -91,7 +91,8 @@ TrainingGraph build_training(const Hyperparameters& model, const gguf::File& fil
 struct UpdateOptions {
   bool sgd = false;  // instead of AdamW
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0, momentum = 0;
-  double max_norm = 0;  // of all gradients; 0: they are not clipped
+  double max_norm = 0;            // of all gradients; 0: they are not clipped
+  bool scales_gradients = false;  // as TrainingGraph::loss_scale did
 };
 struct UpdateGraph {
   explicit UpdateGraph(graph::Graph g) : graph(std::move(g)) {}
@@ -99,6 +100,7 @@ struct UpdateGraph {
   graph::ValueId trained, gradient;                                                // f32 [elements], state; the gradient is 0 afterwards
   graph::ValueId first_moment = graph::no_value, second_moment = graph::no_value;  // of AdamW; the momentum of SGD is the first
   graph::ValueId step, rate;                                                       // i32 [1] from 1, f32 [1]; inputs
+  graph::ValueId loss_scale = graph::no_value;  // f32 [1], input: what the gradients were multiplied by; its norm has the factor still
   graph::ValueId norm, finite;  // f32 [1] before clipping, i32 [1]; outputs. Nothing changes unless all gradients are finite.
 };
 UpdateGraph build_update(const TrainedLayout& layout, const UpdateOptions& options);
