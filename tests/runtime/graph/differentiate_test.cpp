@@ -202,6 +202,25 @@ TEST(Differentiate, TwoUsesOfSixteenBitsAddAsTheyAreThreeInF32) {
   }
 }
 
+TEST(Differentiate, TheGradientThroughARoundedCopyOfAParameterIsF32AllTheWay) {
+  for (const bool accumulate : {false, true}) {
+    B b(QUERN_BF16, accumulate);
+    const ValueId w = b.f32({6, 4}), x = b.frozen(QUERN_BF16, {b.tokens, 4});
+    const ValueId copy = ops::cast(b.g, w, QUERN_BF16);
+    const ValueId rows = ops::get_rows(b.g, copy, b.i32({b.tokens}, {0, 1, 1, 5, 2}));  // as a table and a head of one tensor
+    b.loss(ops::matmul(b.g, rows, copy));
+    b.loss(ops::matmul(b.g, x, copy));
+    const std::size_t forward = b.g.nodes().size();
+    b.check();
+    for (std::size_t n = forward; n < b.g.nodes().size(); ++n) {
+      const Node& node = b.g.nodes()[n];
+      const graph::Shape& shape = b.g.value(node.outputs[0]).shape;
+      if (shape == b.g.value(w).shape) EXPECT_EQ(b.g.value(node.outputs[0]).dtype, QUERN_F32) << node.name << " of op " << node.op;
+      EXPECT_NE(node.op, static_cast<std::uint32_t>(QUERN_OP_CAST));
+    }
+  }
+}
+
 TEST(Differentiate, AccumulateIsUsedWhereTheOpHasIt) {
   B b(QUERN_F32, /*accumulate=*/true);
   const ValueId x = ops::get_rows(b.g, b.f32({6, 4}), b.i32({b.tokens}, {0, 1, 1, 5, 2}));
