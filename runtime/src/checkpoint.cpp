@@ -19,7 +19,7 @@
 namespace quern::runtime {
 namespace {
 
-constexpr std::string_view prefix = "checkpoint-";
+constexpr std::string_view prefix = "checkpoint-", hidden_prefix = ".checkpoint-";
 constexpr const char* state_file = "trainer_state.json";
 constexpr const char* optimizer_file = "optimizer.safetensors";
 
@@ -34,6 +34,45 @@ std::uint64_t size_of(const std::string& path) {
 
 void remove_whole(const std::string& folder) {
   if (!remove_tree(folder)) check_written(base::file_problem(folder, "removed", errno));
+}
+
+constexpr std::string_view partial_suffix = ".partial", old_suffix = ".old";
+
+std::string hidden_folder(const std::string& output, std::uint64_t step, std::string_view suffix) {
+  return concat(output, "/.", prefix, step, suffix);
+}
+
+/// The step of ".checkpoint-60.old" and its like.
+std::optional<std::uint64_t> step_in(std::string_view name, std::string_view before, std::string_view behind) {
+  if (name.size() <= before.size() + behind.size() || !name.starts_with(before) || !name.ends_with(behind)) return std::nullopt;
+  std::uint64_t step = 0;
+  const char *first = name.data() + before.size(), *end = name.data() + name.size() - behind.size();
+  const auto [at, error] = std::from_chars(first, end, step);
+  return error == std::errc() && at == end ? std::optional(step) : std::nullopt;
+}
+
+std::vector<std::uint64_t> steps_of(const std::string& output, std::string_view before, std::string_view behind) {
+  std::vector<std::uint64_t> steps;
+  for (const std::string& name : names_in(output, SIZE_MAX))
+    if (const std::optional<std::uint64_t> step = step_in(name, before, behind)) steps.push_back(*step);
+  std::ranges::sort(steps);
+  return steps;
+}
+
+bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+/// A save that was to replace a checkpoint and ended between its two renames has left none under the name: the one before comes back.
+void put_back(const std::string& output) {
+  for (const std::uint64_t step : steps_of(output, hidden_prefix, old_suffix))
+    if (const std::string folder = checkpoint_folder(output, step); !is_there(folder))
+      check_written(base::move_file(hidden_folder(output, step, old_suffix), folder));
+}
+
+/// What saves have left that did not end.
+void remove_left(const std::string& output) {
+  put_back(output);
+  for (const std::string_view suffix : {partial_suffix, old_suffix})
+    for (const std::uint64_t step : steps_of(output, hidden_prefix, suffix)) remove_whole(hidden_folder(output, step, suffix));
 }
 
 std::string state_text(const RunState& state, const std::string& folder) {
@@ -119,6 +158,20 @@ void check_files(const Json& json, const std::string& folder, const std::string&
   }
 }
 
+void write_files(const std::string& folder, const RunState& state, const Moments& moments,
+                 const std::function<void(const std::string& folder)>& write_trained) {
+  check_written(base::make_folders(folder));
+  write_trained(folder);
+  std::vector<safetensors::NewTensor> tensors;
+  const auto add = [&](const char* name, const std::vector<float>& numbers) {
+    if (!numbers.empty()) tensors.push_back({name, safetensors::Dtype::f32, {numbers.size()}, std::as_bytes(std::span(numbers))});
+  };
+  add("first_moment", moments.first);
+  add("second_moment", moments.second);
+  safetensors::write(concat(folder, "/", optimizer_file), tensors);
+  check_written(base::write_file(concat(folder, "/", state_file), state_text(state, folder)));
+}
+
 }  // namespace
 
 std::string checkpoint_folder(const std::string& output, std::uint64_t step) { return concat(output, "/", prefix, step); }
@@ -126,38 +179,27 @@ std::string checkpoint_folder(const std::string& output, std::uint64_t step) { r
 std::string write_checkpoint(const std::string& output, const RunState& state, const Moments& moments,
                              const std::function<void(const std::string& folder)>& write_trained) {
   const std::string folder = checkpoint_folder(output, state.step);
-  const std::string partial = concat(output, "/.", prefix, state.step, ".partial"), old = concat(output, "/.", prefix, state.step, ".old");
-  check_written(base::make_folders(output));
-  for (const std::string& left : {partial, old})
-    if (::access(left.c_str(), F_OK) == 0) remove_whole(left);  // of a save that did not end
-  check_written(base::make_folders(partial));
-  write_trained(partial);
-  std::vector<safetensors::NewTensor> tensors;
-  const auto add = [&](const char* name, const std::vector<float>& numbers) {
-    if (!numbers.empty()) tensors.push_back({name, safetensors::Dtype::f32, {numbers.size()}, std::as_bytes(std::span(numbers))});
+  const std::string partial = hidden_folder(output, state.step, partial_suffix);
+  const auto try_to_remove_left = [&] {
+    try {
+      remove_left(output);
+    } catch (...) {}  // the next save tries again, and names what stays
   };
-  add("first_moment", moments.first);
-  add("second_moment", moments.second);
-  safetensors::write(concat(partial, "/", optimizer_file), tensors);
-  check_written(base::write_file(concat(partial, "/", state_file), state_text(state, partial)));
-  const bool replaces = ::access(folder.c_str(), F_OK) == 0;
-  if (replaces) check_written(base::move_file(folder, old));
-  check_written(base::move_file(partial, folder));  // syncs the folder above
-  if (replaces) remove_whole(old);
+  check_written(base::make_folders(output));
+  remove_left(output);
+  try {
+    write_files(partial, state, moments, write_trained);
+    if (is_there(folder)) check_written(base::move_file(folder, hidden_folder(output, state.step, old_suffix)));
+    check_written(base::move_file(partial, folder));  // syncs the folder above
+  } catch (...) {
+    try_to_remove_left();  // on a full disk it would take what the next save needs
+    throw;
+  }
+  try_to_remove_left();
   return folder;
 }
 
-std::vector<std::uint64_t> checkpoint_steps(const std::string& output) {
-  std::vector<std::uint64_t> steps;
-  for (const std::string& name : names_in(output, SIZE_MAX)) {
-    if (!name.starts_with(prefix)) continue;
-    std::uint64_t step = 0;
-    const char *first = name.data() + prefix.size(), *end = name.data() + name.size();
-    if (const auto [at, error] = std::from_chars(first, end, step); error == std::errc() && at == end) steps.push_back(step);
-  }
-  std::ranges::sort(steps);
-  return steps;
-}
+std::vector<std::uint64_t> checkpoint_steps(const std::string& output) { return steps_of(output, prefix, ""); }
 
 Checkpoint read_checkpoint(const std::string& folder) {
   const std::string path = concat(folder, "/", state_file);
@@ -198,6 +240,7 @@ Checkpoint read_checkpoint(const std::string& folder) {
 }
 
 std::optional<Checkpoint> last_checkpoint(const std::string& output, std::vector<std::string>& refused) {
+  put_back(output);
   const std::vector<std::uint64_t> steps = checkpoint_steps(output);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     try {
@@ -207,11 +250,16 @@ std::optional<Checkpoint> last_checkpoint(const std::string& output, std::vector
   return std::nullopt;
 }
 
-void rotate_checkpoints(const std::string& output, std::size_t most, std::optional<std::uint64_t> kept) {
+void rotate_checkpoints(const std::string& output, std::size_t most, std::uint64_t newest, std::optional<std::uint64_t> best) {
   std::vector<std::uint64_t> steps = checkpoint_steps(output);
-  if (kept) std::erase(steps, *kept);
-  const std::size_t allowed = most > 0 && kept ? most - 1 : most;
-  for (std::size_t i = 0; i + allowed < steps.size(); ++i) remove_whole(checkpoint_folder(output, steps[i]));
+  std::ranges::stable_partition(steps, [&](std::uint64_t step) { return step > newest; });
+  std::size_t left = steps.size();
+  for (const std::uint64_t step : steps) {
+    if (left <= most) return;
+    if (step == newest || step == best) continue;
+    remove_whole(checkpoint_folder(output, step));
+    --left;
+  }
 }
 
 }  // namespace quern::runtime

@@ -44,7 +44,7 @@ struct Checkpoint {
 };
 
 /// Makes OUTPUT/checkpoint-STEP and returns its path. `write_trained` writes the trained files into the folder that it is given. Throws
-/// Error(QUERN_IO or QUERN_PERMISSION); what was there is then as it was.
+/// Error(QUERN_IO or QUERN_PERMISSION); what was there is then as it was. Removes what saves left that did not end.
 std::string write_checkpoint(const std::string& output, const RunState& state, const Moments& moments,
                              const std::function<void(const std::string& folder)>& write_trained);
 
@@ -55,10 +55,12 @@ std::string checkpoint_folder(const std::string& output, std::uint64_t step);
 /// Throws Error(QUERN_BAD_MODEL) with what is wrong for a folder that is no whole checkpoint.
 Checkpoint read_checkpoint(const std::string& folder);
 
-/// The whole checkpoint of the highest step. `refused` gets a sentence for each later one that is not whole. Nothing: there is none.
+/// The whole checkpoint of the highest step; one that a save had moved away when it was killed comes back. `refused` gets a sentence for
+/// each later one that is not whole. Nothing: there is none.
 std::optional<Checkpoint> last_checkpoint(const std::string& output, std::vector<std::string>& refused);
 
-/// Removes the oldest of the checkpoints that are whole by name, so that `most` are left; never `kept`.
-void rotate_checkpoints(const std::string& output, std::size_t most, std::optional<std::uint64_t> kept);
+/// Removes checkpoints until `most` are left, but never `newest`, which was written last, nor `best`. Those of later steps go first, for the
+/// run went back behind them; then the oldest.
+void rotate_checkpoints(const std::string& output, std::size_t most, std::uint64_t newest, std::optional<std::uint64_t> best);
 
 }  // namespace quern::runtime

@@ -341,6 +341,11 @@ TrainingEnd Trainer::run(std::uint64_t most_steps, const TrainingCallbacks& call
     const std::string folder = save();
     saved = state_.step;
     if (callbacks.saved) callbacks.saved(folder, saved);
+    try {
+      rotate();
+    } catch (const Error& error) {
+      if (callbacks.warning) callbacks.warning(concat("an earlier checkpoint stays: ", error.what()));
+    }
   };
   // A save that fails, of a full disk say, costs no step: the run goes on and the checkpoint before stays.
   const auto try_to_keep = [&] {
@@ -406,13 +411,14 @@ std::string Trainer::save() {
   moments.second.resize(engine_->layout().elements);
   if (!engine_->read_moment(0, moments.first)) moments.first.clear();
   if (!engine_->read_moment(1, moments.second)) moments.second.clear();
-  const std::string folder = write_checkpoint(settings_.output_dir, state_, moments, [&](const std::string& into) { write_trained(into); });
-  if (settings_.save_total_limit) {
-    const bool best = settings_.load_best_model_at_end && state_.best_loss;
-    rotate_checkpoints(settings_.output_dir, std::max(1u, *settings_.save_total_limit),
-                       best ? std::optional(state_.best_step) : std::nullopt);
-  }
-  return folder;
+  return write_checkpoint(settings_.output_dir, state_, moments, [&](const std::string& into) { write_trained(into); });
+}
+
+void Trainer::rotate() const {
+  if (!settings_.save_total_limit) return;
+  const bool best = settings_.load_best_model_at_end && state_.best_loss;
+  rotate_checkpoints(settings_.output_dir, std::max(1u, *settings_.save_total_limit), state_.step,
+                     best ? std::optional(state_.best_step) : std::nullopt);
 }
 
 void Trainer::write_result() {

@@ -77,6 +77,8 @@ class Trainer {
   EvaluationEvent evaluate();
   /// Writes a checkpoint of the step that is done and returns its folder.
   std::string save();
+  /// Removes checkpoints beyond save_total_limit, behind a save.
+  void rotate() const;
   /// The result into output_dir itself: the adapter, or the model as model.gguf.
   void write_result();
   /// The adapter as it is now.

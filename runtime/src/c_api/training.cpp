@@ -230,6 +230,7 @@ quern_status quern_trainer_save(quern_trainer* trainer, quern_text** folder) {
     require_trainer(trainer);
     const TrainerTurn turn(trainer);
     std::string written = trainer->trainer->save();
+    trainer->trainer->rotate();
     if (folder != nullptr) *folder = make_text(std::move(written));
   });
 }

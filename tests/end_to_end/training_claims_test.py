@@ -1,0 +1,138 @@
+"""What breaks for users of other trainers: a test for each, of the program. Numbers are those of the list that the fine-tuning was built by;
+what its other numbers ask is in training_test.py, training_faults_test.py, tests/runtime/training and tests/models/peft."""
+
+import json
+
+from harness import DATA, main
+import training_test
+from training_test import DEVICE, TRAINING, Training, lora, tensors
+
+
+class Claims(Training):
+    def data(self, *examples, name="data.jsonl"):
+        return [{"path": self.write(name, "".join(json.dumps(example) + "\n" for example in examples))}]
+
+    def shown(self, config, count=1):
+        """The first examples as ids and weights."""
+        path = self.folder / "shown.yaml"
+        path.write_text(json.dumps(config))
+        return self.quern_json("train", path, "--show-data", str(count), env={"QUERN_BACKEND": DEVICE})["examples"]
+
+    def curve(self, name, **changes):
+        _, log = self.train(lora("llama", warmup_steps=0, test_datasets=None, **changes), name=name, env={"QUERN_THREADS": "1"})
+        return [(step["loss"], step["grad_norm"]) for step in self.steps(log)]
+
+    def assert_close(self, found, expected, bound):
+        self.assertEqual(len(found), len(expected))
+        for a, b in zip(sum(found, ()), sum(expected, ())):
+            self.assertLessEqual(abs(a - b), bound * abs(b))
+
+    # Of examples of 1, 9 and 3 labels a mean of means would differ by some per cent.
+    UNEQUAL = ({"input_ids": [3, 4, 5], "labels": [-100, -100, 5]}, {"input_ids": [*range(20, 30)]}, {"input_ids": [7, 8, 9, 10]},
+               {"input_ids": [40, 41, 42, 43, 44, 45]})
+
+    def test_01_accumulation_is_the_big_batch(self):
+        data = self.data(*self.UNEQUAL)
+        whole = self.curve("whole", datasets=data, micro_batch_size=4, max_steps=3)
+        for size in (1, 2):
+            parts = self.curve(f"parts-{size}", datasets=data, micro_batch_size=size, gradient_accumulation_steps=4 // size, max_steps=3)
+            # Another order of f32 sums: 1e-6 for a loss; a norm passes AdamW twice, whose quotients of small gradients move ten times as much.
+            self.assert_close([(loss,) for loss, _ in parts], [(loss,) for loss, _ in whole], 1e-6)
+            self.assert_close(parts, whole, 1e-5)
+
+    def test_02_validation_is_one_number_for_every_batch(self):
+        losses = []
+        for name, changes in (("1", {"micro_batch_size": 1}), ("4", {"micro_batch_size": 4}), ("packed", {"micro_batch_size": 4, "sample_packing": True})):
+            closing, _ = self.train(lora("llama", max_steps=1, warmup_steps=0, learning_rate=1e-9, **changes), name=name)
+            losses.append(closing["validation_loss"])
+        self.assertLess(max(losses) - min(losses), 1e-6 * losses[0])
+
+    def test_03_every_end_of_a_turn_is_learnt(self):
+        end = self.quern_json("tokenize", TRAINING / "tiny-llama.gguf", "<|im_end|>", "--no-bos", "--no-eos")["ids"]
+        self.assertEqual(len(end), 1)
+        for example in self.shown(lora("llama"), 104):
+            counted = [id_ for id_, weight in zip(example["ids"], example["weights"]) if weight]
+            self.assertEqual(counted[-1], end[0], example["source"])
+
+    def test_07_an_example_may_be_cut_at_each_of_its_tokens(self):
+        config = lora("llama", test_datasets=None, datasets=self.data({"messages": [
+            {"role": "user", "content": "a b"}, {"role": "assistant", "content": "c d"}, {"role": "user", "content": "e"}, {"role": "assistant", "content": "f"}]}))
+        whole = self.shown(config)[0]
+        first = next(i for i, weight in enumerate(whole["weights"]) if weight)
+        for length in range(2, len(whole["ids"]) + 1):
+            cut = {**config, "sequence_len": length, "excess_length_strategy": "truncate"}
+            if length <= first:
+                self.assertIn("data.jsonl", self.train(cut, code=4)[0])
+                continue
+            found = self.shown(cut)[0]
+            self.assertEqual((found["ids"], found["weights"]), (whole["ids"][:length], whole["weights"][:length]))
+
+    def test_08_data_whose_labels_are_all_cut_off_is_refused_with_the_count(self):
+        said, _ = self.train(lora("llama", sequence_len=4, excess_length_strategy="truncate"), code=4)
+        self.assertIn("104", said)
+
+    def test_09_packed_examples_do_not_see_each_other(self):
+        unpacked = self.curve("unpacked", datasets=self.data(*self.UNEQUAL), micro_batch_size=1, gradient_accumulation_steps=4, max_steps=3)
+        packed = self.curve("packed", datasets=self.data(*self.UNEQUAL), micro_batch_size=4, sequence_len=32, sample_packing=True, max_steps=3)
+        self.assert_close(packed, unpacked, 1e-5)
+        seen = []
+        for number, ids in enumerate(([11, 12, 13, 14], [90, 80, 70, 60])):
+            # The first example's loss counts so little that adding it changes no bit of the second one's.
+            data = self.data({"input_ids": ids, "weights": [0, 1e-30, 1e-30, 1e-30]}, {"input_ids": [30, 31, 32], "weights": [0, 1, 1]}, name=f"{number}.jsonl")
+            seen.append(self.curve(str(number), datasets=data, micro_batch_size=2, sequence_len=32, sample_packing=True, max_steps=1))
+        self.assertEqual(*seen)
+
+    def test_10_checkpointing_reaches_every_adapter(self):
+        for kind in (False, True, "selective"):
+            self.train(lora("llama", gradient_checkpointing=kind, warmup_steps=0, save_steps=1, max_steps=3), name=str(kind))
+            first, second, third = (tensors(self.folder / f"{kind}/checkpoint-{step}/adapter_model.safetensors") for step in (1, 2, 3))
+            for name in first:
+                if ".lora_B." in name:
+                    self.assertTrue(any(first[name]), (kind, name))
+                else:
+                    self.assertNotEqual(first[name], third[name], (kind, name))
+
+    def test_19_a_matrix_that_no_adapter_file_can_hold_is_refused_at_the_start(self):
+        for module in ("lm_head", "embed_tokens"):
+            said, _ = self.train(lora("llama", lora_target_modules=["q_proj", module]), code=2)
+            self.assertIn(module, said)
+
+    def test_22_steps_are_those_of_the_optimiser(self):
+        _, log = self.train(lora("llama", max_steps=10, micro_batch_size=1, gradient_accumulation_steps=4, test_datasets=None))
+        state = json.loads((self.folder / "out/checkpoint-10/trainer_state.json").read_text())
+        self.assertEqual((len(self.steps(log)), state["updates"], state["micro_batches"]), (10, 10, 40))
+
+    def test_27_broken_text_is_named_with_its_line(self):
+        good = b'{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
+        for bad in (b'{"messages": [{"role": "user", "content": "\xff"}]}\n', b'{"messages": \x00}\n', b"[" * 1000 + b"\n", b'{"messages": "', b"nonsense\n",
+                    b'{"messages": [{"role": "user", "content": "' + b"x" * (20 << 20)):
+            said, _ = self.train(lora("llama", datasets=[{"path": self.write("bad.jsonl", good + good + bad)}]), code=4)
+            self.assertIn("bad.jsonl:3", said)
+        for name, content in (("empty.jsonl", b""), ("blank.jsonl", b"\n\r\n")):
+            self.assertIn(name, self.train(lora("llama", datasets=[{"path": self.write(name, content)}]), code=4)[0])
+        fine = b"\xef\xbb\xbf" + good.replace(b"\n", b"\r\n") * 4
+        self.train(lora("llama", datasets=[{"path": self.write("fine.jsonl", fine)}], max_steps=1, warmup_steps=0), name="fine")
+
+
+class Scales(training_test.Adapters):
+    # The inherited tests are those of training_test.py.
+    test_a_merged_model_has_the_logits_of_peft = test_an_adapter_goes_to_gguf_and_back = test_an_adapter_of_another_model_is_4 = None
+
+    def test_16_the_scale_of_rslora_survives_every_file(self):
+        base, adapter = TRAINING / "tiny-llama.gguf", DATA / "peft/tiny-llama-lora_rslora"
+        gguf, text = self.folder / "adapter.gguf", self.prompt("llama")
+        self.assertEqual(self.quern("export", base, adapter, "-o", gguf, "--format", "gguf").code, 0)
+        found = []
+        for number, source in enumerate((adapter, gguf)):
+            out = self.folder / f"{number}.gguf"
+            self.assertEqual(self.quern("merge", base, source, "-o", out, "--type", "f32", env={"QUERN_BACKEND": DEVICE}).code, 0)
+            found.append(self.logits(out, text))
+        plain = self.logits(base, text)
+        moved = max(abs(a - b) for a, b in zip(found[0], plain))
+        # alpha sqrt(r) is rounded to f32 in the GGUF file.
+        self.assertLess(max(abs(a - b) for a, b in zip(*found)), 1e-5 * moved + 1e-5)
+        self.assertGreater(moved, 1e-2)
+
+
+if __name__ == "__main__":
+    main()
