@@ -24,6 +24,7 @@ using Handle = std::unique_ptr<T, Releaser<release>>;
 
 using Runtime = Handle<quern_runtime, quern_runtime_release>;
 using Model = Handle<quern_model, quern_model_release>;
+using Adapter = Handle<quern_adapter, quern_adapter_release>;
 using Session = Handle<quern_session, quern_session_release>;
 using Vocabulary = Handle<quern_vocabulary, quern_vocabulary_release>;
 using Chat = Handle<quern_chat, quern_chat_release>;

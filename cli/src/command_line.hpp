@@ -33,12 +33,13 @@ enum class Verb {
   export_adapter
 };
 
-/// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
+/// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share; estimate takes no adapter.
 struct ModelFlags {
   std::string path;
   std::uint32_t activations = QUERN_ACTIVATIONS_AUTO;
   std::uint32_t kv = QUERN_KV_DEFAULT;
   std::string tokenizer_pre;
+  std::optional<std::string> adapter;  // "FOLDER" or "FOLDER:0.5"
 };
 
 struct SamplingFlags {

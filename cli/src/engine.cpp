@@ -4,6 +4,8 @@
 #include "progress.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 namespace quern::cli {
 namespace {
@@ -37,6 +39,34 @@ Runtime open_runtime(const Settings& settings) {
   return make<Runtime>(quern_runtime_create, &options);
 }
 
+ScaledAdapter scaled_adapter(const std::string& verb, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  ScaledAdapter adapter{text, 1};
+  if (colon == text.npos || colon + 1 == text.size()) return adapter;
+  double scale = 0;
+  const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), scale);
+  if (error != std::errc() || end != text.data() + text.size()) return adapter;
+  if (!std::isfinite(scale) || scale == 0)
+    throw Failure(exit_usage, verb + ": the scale of " + text +
+                                  " is 0 or no finite number, and nothing would be added; give another number behind the colon");
+  return {text.substr(0, colon), scale};
+}
+
+std::optional<ScaledAdapter> adapter_of(const std::string& verb, const ModelFlags& flags) {
+  if (!flags.adapter) return std::nullopt;
+  return scaled_adapter(verb, *flags.adapter);
+}
+
+Adapter load_adapter(quern_model* model, const std::optional<ScaledAdapter>& adapter) {
+  return adapter ? make<Adapter>(quern_adapter_load, model, adapter->path.c_str()) : Adapter();
+}
+
+Session open_session(quern_model* model, const std::optional<ScaledAdapter>& adapter) {
+  auto session = make<Session>(quern_session_create, model, nullptr);
+  if (adapter) check(quern_session_use_adapter(session.get(), 0, load_adapter(model, adapter).get(), adapter->scale));
+  return session;
+}
+
 Model load_model(quern_runtime* runtime, const LoadOptions& options) {
   Progress progress("loading", options.path.substr(options.path.find_last_of('/') + 1), nullptr, !options.progress);
   quern_model_options model_options{};
@@ -46,6 +76,9 @@ Model load_model(quern_runtime* runtime, const LoadOptions& options) {
   model_options.activations = options.activations;
   model_options.kv = options.kv;
   model_options.tokenizer_pre = options.tokenizer_pre.empty() ? nullptr : options.tokenizer_pre.c_str();
+  const char* adapter = options.adapter ? options.adapter->path.c_str() : nullptr;
+  model_options.adapters = &adapter;
+  model_options.adapter_count = options.adapter ? 1 : 0;
   model_options.progress = on_progress;
   model_options.progress_user = &progress;
   quern_model* model = nullptr;

@@ -7,6 +7,7 @@
 #include "settings.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,14 @@ namespace quern::cli {
 /// A runtime with the program's log. Throws Failure(exit_usage) for a setting that the library refuses.
 Runtime open_runtime(const Settings& settings);
 
+/// An adapter as flags name it: "out:0.5" is the folder out at half its strength.
+struct ScaledAdapter {
+  std::string path;
+  double scale = 1;
+};
+/// A path may have colons: only a number behind the last one is a scale. Throws Failure(exit_usage) for one of 0 or none that is finite.
+ScaledAdapter scaled_adapter(const std::string& verb, const std::string& text);
+
 struct LoadOptions {
   std::string path;
   std::uint64_t context = 0;
@@ -23,11 +32,19 @@ struct LoadOptions {
   std::uint32_t activations = QUERN_ACTIVATIONS_AUTO;
   std::uint32_t kv = QUERN_KV_DEFAULT;
   std::string tokenizer_pre = {};
+  std::optional<ScaledAdapter> adapter = {};  // that its sessions may use
   bool progress = true;
 };
 
 /// Loads a model, with a bar on a terminal. Failures name the path.
 Model load_model(quern_runtime* runtime, const LoadOptions& options);
+
+/// The adapter of --adapter for this verb; nothing without the flag.
+std::optional<ScaledAdapter> adapter_of(const std::string& verb, const ModelFlags& flags);
+/// A loaded adapter; null for nothing.
+Adapter load_adapter(quern_model* model, const std::optional<ScaledAdapter>& adapter);
+/// A session of one sequence, which uses the adapter that the model was loaded for.
+Session open_session(quern_model* model, const std::optional<ScaledAdapter>& adapter);
 
 /// `tokenizer_pre` is empty for the rule of the file.
 Vocabulary open_vocabulary(const std::string& path, const std::string& tokenizer_pre);

@@ -105,6 +105,12 @@ void add_model_flags(CLI::App& app, ModelFlags& flags, NamedPlaces& named) {
   add_model_place(app, flags.path, named);
 }
 
+void add_adapter_flag(CLI::App& app, std::optional<std::string>& adapter) {
+  app.add_option("--adapter", adapter, "a LoRA adapter that the model answers with: a PEFT folder or a GGUF adapter")
+      ->type_name("DIR[:SCALE]")
+      ->default_str("none");
+}
+
 void add_tokenizer_flag(CLI::App& app, std::string& rule) {
   app.add_option("--tokenizer-pre", rule, "cut text by this rule instead of the file's tokenizer.ggml.pre: qwen2, llama-bpe ...")
       ->type_name("NAME")

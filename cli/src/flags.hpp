@@ -20,6 +20,9 @@ void add_prompt_flag(CLI::App& app, NamedPlaces& named, const char* help);
 /// MODEL, --activations and --kv.
 void add_model_flags(CLI::App& app, ModelFlags& flags, NamedPlaces& named);
 
+/// --adapter.
+void add_adapter_flag(CLI::App& app, std::optional<std::string>& adapter);
+
 /// --tokenizer-pre.
 void add_tokenizer_flag(CLI::App& app, std::string& rule);
 

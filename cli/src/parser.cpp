@@ -29,6 +29,7 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
                              "it after a blank line, or is the prompt. Without any of them, and without --messages, a chat starts.");
   RunFlags& run = line.run;
   add_model_flags(*app, run.model, line.named);
+  add_adapter_flag(*app, run.model.adapter);
   add_tokenizer_flag(*app, run.model.tokenizer_pre);
   app->add_option("PROMPT", run.prompt, "what to answer; - is standard input");
   add_prompt_flag(*app, line.named, "what to answer, in place of PROMPT");
@@ -83,6 +84,7 @@ VerbApp add_eval(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("eval", "How well the model predicts a text: mean NLL and perplexity.");
   EvalFlags& eval = line.eval;
   add_model_flags(*app, eval.model, line.named);
+  add_adapter_flag(*app, eval.model.adapter);
   add_tokenizer_flag(*app, eval.model.tokenizer_pre);
   app->add_option("FILE", eval.file, "the text, taken byte for byte; - is standard input");
   app->add_flag("--positions", eval.positions, "argmax, margin and nll at every token, in the JSON");
@@ -104,6 +106,7 @@ VerbApp add_bench(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("bench", "Tokens per second, and the share of the bandwidth and arithmetic that the machine has.");
   BenchFlags& bench = line.bench;
   add_model_flags(*app, bench.model, line.named);
+  add_adapter_flag(*app, bench.model.adapter);
   add_tokenizer_flag(*app, bench.model.tokenizer_pre);
   BenchLists& lists = bench.lists;
   add_numbers_option(*app, "--prompt-tokens", lists.prompts, 1, "tokens of a prefill; like the flags below a number, or a list: 64,512");

@@ -2,14 +2,14 @@
 
 from ._errors import Error
 from .hub import cached_models, find_model, pull, remove_model
-from .model import Model, Vocabulary, estimate, show
+from .model import Adapter, Model, Vocabulary, estimate, show
 from .runtime import Runtime, version
 from .session import Answer, Evaluation, Request, Sampling, Session
 from .tensor import Tensor, run_op
 from .training import Trainer, TrainingEvaluation, TrainingStep, export_adapter, merge
 
 __all__ = [
-    "Answer", "Error", "Evaluation", "Model", "Request", "Runtime", "Sampling", "Session", "Tensor", "Trainer",
+    "Adapter", "Answer", "Error", "Evaluation", "Model", "Request", "Runtime", "Sampling", "Session", "Tensor", "Trainer",
     "TrainingEvaluation", "TrainingStep", "Vocabulary", "cached_models", "estimate", "export_adapter", "find_model", "merge", "pull",
     "remove_model", "run_op", "show", "version",
 ]

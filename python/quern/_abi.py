@@ -35,7 +35,8 @@ class RuntimeOptions(Sized):
 class ModelOptions(Sized):
     _fields_ = [("struct_size", c_uint64), ("context", c_uint64), ("sequences", c_uint32), ("activations", c_uint32), ("kv", c_uint32),
                 ("reserved", c_uint32), ("progress", ProgressCallback), ("progress_user", c_void_p), ("embeddings", c_uint32),
-                ("reserved2", c_uint32), ("tokenizer_pre", c_char_p)]
+                ("reserved2", c_uint32), ("tokenizer_pre", c_char_p), ("adapters", POINTER(c_char_p)),
+                ("adapter_count", c_uint64)]
 
 
 class VocabularyOptions(Sized):
@@ -171,6 +172,11 @@ class MergeOptions(Sized):
     _fields_ = [("struct_size", c_uint64), ("type", c_uint32), ("keep", c_uint32)]
 
 
+class AdapterInfo(Sized):
+    _fields_ = [("struct_size", c_uint64), ("path", c_char_p), ("base_model", c_char_p), ("parameters", c_uint64), ("rank", c_uint64),
+                ("matrices", c_uint64), ("alpha", c_double), ("rslora", c_uint32), ("reserved", c_uint32)]
+
+
 # Structs by their names in quern.h, for the test of their layouts.
 STRUCTS = {"quern_runtime_options": RuntimeOptions, "quern_model_options": ModelOptions,
            "quern_vocabulary_options": VocabularyOptions, "quern_model_info": ModelInfo,
@@ -181,7 +187,7 @@ STRUCTS = {"quern_runtime_options": RuntimeOptions, "quern_model_options": Model
            "quern_estimate_info": EstimateInfo, "quern_pull_event": PullEvent, "quern_hub_options": HubOptions,
            "quern_training_options": TrainingOptions, "quern_training_step": TrainingStep,
            "quern_training_evaluation": TrainingEvaluation, "quern_training_callbacks": TrainingCallbacks,
-           "quern_merge_adapter": MergeAdapter, "quern_merge_options": MergeOptions}
+           "quern_merge_adapter": MergeAdapter, "quern_merge_options": MergeOptions, "quern_adapter_info": AdapterInfo}
 
 # What the functions that return a status take. A handle or an out parameter is a pointer.
 _STATUS: "dict[str, list[Any]]" = {
@@ -221,6 +227,8 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_trainer_save": [c_void_p, c_void_p], "quern_trainer_write_result": [c_void_p], "quern_trainer_json": [c_void_p, c_void_p],
     "quern_trainer_example_json": [c_void_p, c_uint64, c_void_p],
     "quern_merge": [c_void_p, c_char_p, c_void_p, c_uint64, c_void_p, c_char_p],
+    "quern_adapter_load": [c_void_p, c_char_p, c_void_p], "quern_adapter_get_info": [c_void_p, c_void_p],
+    "quern_session_use_adapter": [c_void_p, c_uint32, c_void_p, c_double],
     "quern_export_adapter": [c_char_p, c_char_p, c_uint32, c_uint32, c_char_p],
 }
 # Functions that do not return a status: what they return, and what they take.
@@ -235,7 +243,7 @@ _OTHER: "dict[str, tuple[Any, list[Any]]]" = {
     "quern_trainer_cancel": (None, [c_void_p]),
 }
 _RELEASED = ("text", "runtime", "load_report", "device_list", "vocabulary", "chat", "model", "session", "generation", "evaluation", "statistics",
-             "tensor", "estimate", "training", "trainer")
+             "tensor", "estimate", "training", "trainer", "adapter")
 
 
 def _library_name() -> str:

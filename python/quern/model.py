@@ -119,11 +119,33 @@ class _ModelVocabulary(Vocabulary):
         return super().handle
 
 
+def _members(info: _abi.Sized) -> Dict[str, Any]:
+    """Of a struct that the library filled, by name."""
+    made: Dict[str, Any] = {}
+    for name, *_ in info._fields_:
+        value = getattr(info, name)
+        made[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    del made["struct_size"]
+    return made
+
+
+class Adapter(_abi.Handle):
+    """A LoRA adapter for one model. Made by Model.adapter()."""
+
+    def __init__(self, model: "Model", path: Union[str, bytes]) -> None:
+        super().__init__(_abi.create("quern_adapter_load", model.handle, _abi.encoded(path)), _abi.lib.quern_adapter_release)
+
+    @property
+    def info(self) -> Dict[str, Any]:
+        """Members as quern_adapter_info."""
+        return _members(_abi.fill(_abi.AdapterInfo, "quern_adapter_get_info", self.handle))
+
+
 class Model(_abi.Handle):
     """A loaded model; immutable, for any thread. Made by Runtime.load()."""
 
     def __init__(self, runtime: "Runtime", path: Union[str, bytes], *, context: int, sequences: int, exact: bool, kv: Optional[str], embeddings: bool,
-                 tokenizer_pre: Optional[str], progress: Optional[Callable[[int, int], bool]]) -> None:
+                 tokenizer_pre: Optional[str], adapters: Sequence[PathLike], progress: Optional[Callable[[int, int], bool]]) -> None:
         trouble: List[BaseException] = []
 
         def on_progress(_: Any, done: int, total: int) -> int:
@@ -133,8 +155,10 @@ class Model(_abi.Handle):
                 trouble.append(error)
                 return 1
 
+        files = [_abi.encoded(os.fspath(adapter)) for adapter in adapters]
         options = _abi.ModelOptions(context=context, sequences=sequences, activations=1 if exact else 0, kv=_KV[kv],
                                     embeddings=1 if embeddings else 0, tokenizer_pre=_abi.encoded(tokenizer_pre),
+                                    adapters=_abi.array(ctypes.c_char_p, files), adapter_count=len(files),
                                     progress=_abi.ProgressCallback(on_progress))  # always: Python sees Ctrl-C when it runs
         try:
             handle = _abi.create("quern_model_load", runtime.handle, _abi.encoded(path), ctypes.byref(options))
@@ -148,12 +172,7 @@ class Model(_abi.Handle):
     def info(self) -> Dict[str, Any]:
         """Members as quern_model_info."""
         info = _abi.fill(_abi.ModelInfo, "quern_model_get_info", self.handle)
-        made: Dict[str, Any] = {}
-        for name, *_ in info._fields_:
-            value = getattr(info, name)
-            made[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        del made["struct_size"]
-        return made
+        return _members(info)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -166,6 +185,10 @@ class Model(_abi.Handle):
     def plan(self) -> Dict[str, Any]:
         """What a step does: schedules with their rows, kernels a layer, and what stands alone and why. It is compiled anew."""
         return cast(Dict[str, Any], json.loads(_abi.text("quern_model_plan_json", self.handle)))
+
+    def adapter(self, path: PathLike) -> Adapter:
+        """A LoRA adapter for sequences of this model (Session.use_adapter): a PEFT folder or a GGUF adapter. The model was loaded for it."""
+        return Adapter(self, os.fspath(path))
 
     def session(self, *, context: int = 0, sequences: int = 1) -> Session:
         """Sequences with a key/value cache of their own."""

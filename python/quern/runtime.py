@@ -66,11 +66,12 @@ class Runtime(_abi.Handle):
             return cast(Dict[str, Any], json.loads(_abi.text("quern_load_report_json", report.handle)))
 
     def load(self, path: PathLike, *, context: int = 0, sequences: int = 1, exact: bool = False, kv: Optional[str] = None,
-             embeddings: bool = False, tokenizer_pre: Optional[str] = None, progress: Optional[Callable[[int, int], bool]] = None) -> Model:
-        """Loads a model file. `exact`: f32 activations. `kv`: "f16" or "f32". `tokenizer_pre`: as of Vocabulary. `progress(done_bytes, total_bytes)` returns True to
+             embeddings: bool = False, tokenizer_pre: Optional[str] = None, adapters: Sequence[PathLike] = (),
+             progress: Optional[Callable[[int, int], bool]] = None) -> Model:
+        """Loads a model file. `adapters`: files that sessions may use at a time, see Model.adapter(). `exact`: f32 activations. `kv`: "f16" or "f32". `tokenizer_pre`: as of Vocabulary. `progress(done_bytes, total_bytes)` returns True to
         go on; it cancels otherwise. Ctrl-C ends it."""
         return Model(self, os.fspath(path), context=context, sequences=sequences, exact=exact, kv=kv, embeddings=embeddings,
-                     tokenizer_pre=tokenizer_pre, progress=progress)
+                     tokenizer_pre=tokenizer_pre, adapters=adapters, progress=progress)
 
     def trainer(self, settings: Union[str, Mapping[str, Any]], *, overrides: Sequence[str] = (), base: Optional[PathLike] = None,
                 on_warning: Optional[Callable[[str], None]] = None) -> Trainer:

@@ -18,7 +18,7 @@ from . import _abi
 if TYPE_CHECKING:
     from typing import Literal
 
-    from .model import Messages, Model
+    from .model import Adapter, Messages, Model
 
 PathLike = Union[str, bytes, "os.PathLike[str]"]
 Prompt = Union[str, bytes, Sequence[int], Sequence[Mapping[str, Any]], Mapping[str, Any]]
@@ -118,6 +118,11 @@ class Session(_abi.Handle):
         if strange is not None:
             raise TypeError(f"a prompt is a text, messages or ids; this one is a list with a {strange} in it")
         return [operator.index(token) for token in cast(Sequence[int], prompt)]
+
+    def use_adapter(self, adapter: Optional["Adapter"], *, sequence: int = 0, scale: float = 1.0) -> None:
+        """Computes a sequence with an adapter (None: without one) from here on, at `scale` times its own scale. The sequence forgets what it
+        holds where that changes it."""
+        _abi.call("quern_session_use_adapter", self.handle, sequence, None if adapter is None else adapter.handle, scale)
 
     def generate(self, prompt: Prompt, *, raw: bool = False, sequence: int = 0, append: bool = False, max_tokens: int = 0,
                  sampling: Optional[Sampling] = None, stop: Stop = (), logprobs: int = 0, ignore_end: bool = False, loop_guard: bool = False,

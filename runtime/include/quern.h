@@ -384,6 +384,9 @@ typedef struct quern_model_options {
   uint32_t embeddings;  /* 1: quern_embed() works on its sessions; every step then keeps the hidden states of its outputs */
   uint32_t reserved2;   /* 0 */
   const char *tokenizer_pre; /* as quern_vocabulary_options.tokenizer_pre */
+  const char *const *adapters; /* files that sessions may use as adapters: steps get room for their ranks on the products that they change,
+                                * and memory for as many at a time; null: no session can use one */
+  uint64_t adapter_count;
 } quern_model_options;
 
 /* Reads the file, places it on the devices, packs the weights. Afterwards the file is not read again. Two
@@ -483,6 +486,40 @@ QUERN_API quern_status quern_sequence_truncate(quern_session *session, uint32_t 
  * and neither sees what the other does: before a sequence writes where another one reads, it takes a copy. That
  * needs no memory beyond what the session has for its sequences. One at a time. */
 QUERN_API quern_status quern_sequence_copy(quern_session *session, uint32_t from, uint32_t to);
+
+/* ---- Adapters of sequences ----------------------------------------------------------------------------- */
+
+/* A LoRA adapter for one model, whose weights it leaves alone: a folder as peft writes it, or a GGUF file as llama.cpp reads it. */
+typedef struct quern_adapter quern_adapter;
+
+/* Reads an adapter. It need not be one of the model's option `adapters`, but changes no product that none of them changes, with no higher
+ * rank. Nothing is compiled for it. Errors: QUERN_NOT_FOUND, QUERN_IO, QUERN_PERMISSION; QUERN_BAD_MODEL for a file that is malformed or
+ * does not fit the model (with lists of what would not apply); QUERN_UNSUPPORTED; QUERN_INVALID_ARGUMENT where the model was not loaded
+ * for it. */
+QUERN_API quern_status quern_adapter_load(quern_model *model, const char *path, quern_adapter **out);
+QUERN_API void quern_adapter_release(quern_adapter *adapter);
+
+typedef struct quern_adapter_info {
+  uint64_t struct_size;
+  const char *path;       /* as given */
+  const char *base_model; /* that the file names, or "" */
+  uint64_t parameters;
+  uint64_t rank;     /* the highest of a matrix */
+  uint64_t matrices; /* that it changes */
+  double alpha;
+  uint32_t rslora;   /* 1: scales are alpha / sqrt(rank), else alpha / rank */
+  uint32_t reserved; /* 0 */
+} quern_adapter_info;
+
+/* Strings belong to the adapter. */
+QUERN_API quern_status quern_adapter_get_info(const quern_adapter *adapter, quern_adapter_info *out);
+
+/* From here on a sequence is computed with the adapter (null: without one), at `scale` times its own scale (0: 1). The sequence forgets what
+ * it holds where that changes it. quern_sequence_copy() takes the adapter along; a saved session is restored into sequences with the same
+ * ones. The session keeps what it uses: the handle may be released. One at a time. Errors: QUERN_INVALID_ARGUMENT for an adapter of another
+ * model, a scale that is not finite, a sequence that the session does not have, and where other sequences use as many adapters as the model
+ * was loaded for. */
+QUERN_API quern_status quern_session_use_adapter(quern_session *session, uint32_t sequence, quern_adapter *adapter, double scale);
 
 /* ---- Generate ------------------------------------------------------------------------------------------ */
 
@@ -839,6 +876,8 @@ typedef struct quern_bench_options {
   uint64_t depth;         /* tokens already in each sequence before the measured part */
   quern_bench_callback progress; /* may be null */
   void *progress_user;
+  quern_adapter *adapter; /* that all sequences use; may be null */
+  double adapter_scale;   /* as quern_session_use_adapter; 0: 1 */
 } quern_bench_options;
 
 typedef struct quern_bench_speed {

@@ -22,6 +22,7 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
       pages_(static_cast<std::uint32_t>(step_.graph.value(step_.k_cache.at(0)).shape.at(0).size), kv_page_size, model_->sequences(),
              static_cast<std::uint32_t>(step_.graph.value(step_.block_table).shape.at(1).size),
              [this](std::int32_t from, std::int32_t to) { copy_page(from, to); }),
+      adapters_(step_, model_->adapters(), sequences),
       tokens_(sequences),
       lengths_(sequences),
       written_from_(sequences) {
@@ -35,8 +36,10 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
   row_token_.reserve(max_rows_);
   row_position_.reserve(max_rows_);
   row_slot_.reserve(max_rows_);
+  row_adapter_.reserve(max_rows_);
   output_row_.reserve(max_outputs_);
   output_slot_.reserve(max_outputs_);
+  output_adapter_.reserve(max_outputs_);
   sampled_.resize(max_outputs_);
   logprob_.resize(max_outputs_);
   bounds_.reserve(2);
@@ -61,9 +64,18 @@ void Engine::truncate(std::uint32_t slot, std::uint32_t length) {
   pages_.truncate(slot, length);
 }
 
+void Engine::use_adapter(std::uint32_t slot, std::shared_ptr<const LoadedAdapter> adapter, double scale) {
+  if (adapter != nullptr && &adapter->model() != model_.get())
+    throw Error(QUERN_INVALID_ARGUMENT, concat(adapter->path(), " was loaded for another model than the session has"));
+  if (adapters_.uses(slot, adapter.get(), scale)) return;
+  truncate(slot, 0);
+  adapters_.use(*program_, slot, std::move(adapter), scale);
+}
+
 void Engine::copy(std::uint32_t from, std::uint32_t to) {
   if (from == to) return;
   truncate(to, 0);
+  adapters_.copy(*program_, from, to);
   pages_.share(from, to);
   tokens_.at(to).assign(tokens_.at(from).begin(), tokens_.at(from).end());
 }
@@ -113,16 +125,20 @@ void Engine::write_rows(std::span<const Row> rows) {
   row_token_.clear();
   row_position_.clear();
   row_slot_.clear();
+  row_adapter_.clear();
   output_row_.clear();
   output_slot_.clear();
+  output_adapter_.clear();
   for (std::uint32_t s = 0; s < sequences_; ++s) lengths_[s] = static_cast<std::uint32_t>(tokens_[s].size());
   for (const Row& row : rows) {
     row_token_.push_back(row.token);
     row_slot_.push_back(static_cast<std::int32_t>(row.slot));
+    row_adapter_.push_back(adapters_.slot(row.slot));
     row_position_.push_back(static_cast<std::int32_t>(row.again ? lengths_.at(row.slot) - 1 : lengths_.at(row.slot)++));
     if (row.wants_output) {
       output_row_.push_back(static_cast<std::int32_t>(row_token_.size() - 1));
       output_slot_.push_back(static_cast<std::int32_t>(row.slot));
+      output_adapter_.push_back(adapters_.slot(row.slot));
     }
   }
   put<std::int32_t>(step_.token, row_token_);
@@ -130,6 +146,8 @@ void Engine::write_rows(std::span<const Row> rows) {
   put<std::int32_t>(step_.row_slot, row_slot_);
   put<std::int32_t>(step_.output_row, output_row_);
   put<std::int32_t>(step_.output_slot, output_slot_);
+  if (step_.row_adapter != graph::no_value) put<std::int32_t>(step_.row_adapter, row_adapter_);
+  if (step_.output_adapter != graph::no_value) put<std::int32_t>(step_.output_adapter, output_adapter_);
   if (pages_.changed()) {
     put<std::int32_t>(step_.block_table, pages_.block_table());
     pages_.mark_known();

@@ -3,6 +3,7 @@
 // Owns the program of the step, the KV cache, and what each sequence holds. Knows nothing of text, prompts or requests.
 #pragma once
 
+#include "adapters.hpp"
 #include "kv_pages.hpp"
 #include "program.hpp"
 
@@ -44,6 +45,10 @@ class Engine {
 
   std::span<const std::int32_t> tokens(std::uint32_t slot) const { return tokens_.at(slot); }
   void truncate(std::uint32_t slot, std::uint32_t length);
+  /// The adapter of a slot (null: none), at `scale` times its own scale. What the slot holds is forgotten where that changes it. Throws
+  /// Error(QUERN_INVALID_ARGUMENT) for an adapter of another model, and where the model was loaded for fewer at a time.
+  void use_adapter(std::uint32_t slot, std::shared_ptr<const LoadedAdapter> adapter, double scale);
+  const AdapterPool& adapters() const noexcept { return adapters_; }
   /// Both share all pages; the first of them that goes on takes a copy of the last one, where that is not full.
   void copy(std::uint32_t from, std::uint32_t to);
 
@@ -110,6 +115,7 @@ class Engine {
   std::unique_ptr<Program> program_;
   std::unique_ptr<Trace> trace_;
   KvPages pages_;
+  AdapterPool adapters_;
   std::vector<std::vector<std::int32_t>> tokens_;
   std::vector<std::int32_t> sampled_;
   std::vector<float> logprob_;
@@ -121,7 +127,7 @@ class Engine {
   std::size_t followed_ = 0;         // of them
   std::uint32_t followed_slot_ = 0;
   // reused by every step
-  std::vector<std::int32_t> row_token_, row_position_, row_slot_, output_row_, output_slot_;
+  std::vector<std::int32_t> row_token_, row_position_, row_slot_, row_adapter_, output_row_, output_slot_, output_adapter_;
   std::vector<std::uint32_t> lengths_, written_from_;  // of each sequence after the step; its first position that the step writes
   std::vector<std::int32_t> no_biases_;                // -1 for each entry
   std::vector<std::uint64_t> bias_counts_;             // entries that an output's row may hold now

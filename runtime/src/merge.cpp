@@ -6,8 +6,6 @@
 #include "quern/graph/ops.hpp"
 #include "quern/models/gguf_writer.hpp"
 
-#include <sys/stat.h>
-
 #include <map>
 #include <optional>
 #include <set>
@@ -30,11 +28,7 @@ std::map<std::string, std::vector<Change>> changes_of(const std::vector<std::pai
   std::map<std::string, std::vector<Change>> changes;
   for (const auto& [adapter, factor] : adapters) {
     for (const peft::AdapterMatrix& matrix : adapter.matrices) {
-      Change change{&matrix, matrix.b, factor * adapter.scale(matrix)};
-      const std::uint32_t heads = matrix.target == peft::Target::q ? base.heads : matrix.target == peft::Target::k ? base.kv_heads : 0;
-      const peft::RowOrder order = peft::gguf_row_order(base.architecture);
-      if (heads != 0 && order != peft::RowOrder::halves)
-        change.b = peft::reorder_rows(matrix.b, matrix.rank, heads, peft::RowOrder::halves, order);
+      Change change{&matrix, in_file_order(base, matrix.target, matrix.b, matrix.rank, true), factor * adapter.scale(matrix)};
       changes[concat("blk.", matrix.layer, ".", peft::gguf_name(matrix.target), ".weight")].push_back(std::move(change));
     }
   }
@@ -70,18 +64,7 @@ std::vector<std::byte> changed(const std::vector<std::shared_ptr<MemoryBudget>>&
   return bytes;
 }
 
-bool is_folder(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 }  // namespace
-
-peft::Adapter read_adapter(const std::string& path, const peft::BaseShape& base) {
-  peft::Adapter adapter = is_folder(path) ? peft::read_folder(path) : peft::read_gguf(path, base);
-  peft::check_fits(adapter, base);
-  return adapter;
-}
 
 void merge(Runtime& runtime, const std::string& base_path, const std::vector<std::pair<std::string, double>>& adapters,
            const MergeOptions& options, const std::string& out) {

@@ -1,18 +1,14 @@
 // Adapters into a base model, and from one kind of file into the other.
 #pragma once
 
+#include "adapters.hpp"
 #include "runtime.hpp"
-
-#include "quern/models/peft.hpp"
 
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace quern::runtime {
-
-/// A PEFT folder, or a GGUF adapter for this base. Throws what their readers throw, and Error(QUERN_BAD_MODEL) for one that does not fit.
-peft::Adapter read_adapter(const std::string& path, const peft::BaseShape& base);
 
 struct MergeOptions {
   /// Of the matrices: QUERN_DTYPE_NONE makes adapted ones f16 and leaves the others. Vectors stay f32.

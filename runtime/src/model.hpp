@@ -20,6 +20,7 @@ struct ModelOptions {
   bool exact = false;  // f32 activations
   quern_dtype kv_dtype = QUERN_F16;
   bool embeddings = false;                                                // steps keep the hidden states of their outputs
+  std::vector<std::string> adapters;                                      // files of those that sessions may use at a time
   std::string tokenizer_pre;                                              // as tokenizer_from_gguf() takes it
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // false cancels
 };
@@ -78,6 +79,8 @@ class Model {
   std::uint32_t context() const noexcept { return context_; }
   std::uint32_t sequences() const noexcept { return sequences_; }
   std::uint32_t step_rows() const noexcept { return step_rows_; }
+  /// How many adapters a session may use at a time.
+  std::uint32_t adapters() const noexcept { return adapters_; }
   bool exact() const noexcept { return exact_; }
   /// QUERN_CONVERT_... that its products allow.
   std::uint32_t conversions() const noexcept { return allowed_conversions(exact_); }
@@ -118,7 +121,7 @@ class Model {
   std::unique_ptr<Vocabulary> vocabulary_;
   models::Hyperparameters shape_;
   std::uint64_t parameters_ = 0, file_bytes_ = 0, fingerprint_ = 0, step_weight_bytes_ = 0;
-  std::uint32_t context_ = 0, sequences_ = 1, step_rows_ = 0;
+  std::uint32_t context_ = 0, sequences_ = 1, step_rows_ = 0, adapters_ = 0;
   bool exact_ = false, integer_products_ = false;
   quern_dtype kv_dtype_ = QUERN_F16;
   std::vector<std::shared_ptr<MemoryBudget>> devices_;

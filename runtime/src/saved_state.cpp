@@ -31,7 +31,7 @@ std::uint64_t state_checksum(std::span<const std::byte> bytes) {
 Header header_of(const Engine& engine) {
   return {state_magic,
           version,
-          engine.model().fingerprint(),
+          engine.model().fingerprint() ^ engine.adapters().fingerprint(),
           engine.model().kv_dtype(),
           kv_page_size,
           static_cast<std::uint32_t>(engine.model().step().k_cache.size()),
@@ -166,7 +166,8 @@ void restore(Engine& engine, std::span<const std::byte> bytes, const std::string
   if (header.magic != state_magic) refuse("this is not a saved session (it does not begin with QRNS)");
   if (header.version != version)
     refuse(concat("the saved session has version ", header.version, "; this program reads ", version, "; save the session anew"));
-  if (header.fingerprint != own.fingerprint) refuse("it was saved by another model file");
+  if (header.fingerprint != own.fingerprint)
+    refuse("it was saved by another model file, or with other adapters than the sequences have now");
   if (header.kv_dtype != own.kv_dtype) {
     refuse(concat("its keys and values are ", graph::dtype_name(header.kv_dtype), " but this session has ",
                   graph::dtype_name(own.kv_dtype)));

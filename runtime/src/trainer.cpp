@@ -1,6 +1,7 @@
 // See trainer.hpp.
 #include "trainer.hpp"
 
+#include "adapters.hpp"
 #include "model.hpp"
 #include "trainer_data.hpp"
 #include "tuned_model.hpp"
@@ -69,15 +70,6 @@ std::uint64_t trained_parameters(const models::TrainedLayout& layout) {
     count += static_cast<std::uint64_t>(adapter.rank * (adapter.inputs + adapter.outputs));
   for (const models::TrainedTensor& tensor : layout.tensors) count += tensor.elements;
   return count;
-}
-
-/// Rows of B as a file of this base has them, from Hugging Face's order, or the other way.
-std::vector<float> in_file_order(const peft::BaseShape& base, peft::Target target, std::vector<float> b, std::int64_t rank, bool to_file) {
-  const std::uint32_t heads = target == peft::Target::q ? base.heads : target == peft::Target::k ? base.kv_heads : 0;
-  const peft::RowOrder order = peft::gguf_row_order(base.architecture);
-  if (heads == 0 || order == peft::RowOrder::halves) return b;
-  return to_file ? peft::reorder_rows(b, rank, heads, peft::RowOrder::halves, order)
-                 : peft::reorder_rows(b, rank, heads, order, peft::RowOrder::halves);
 }
 
 /// The sum of the `count` largest.

@@ -28,6 +28,7 @@ struct World {
   quern_estimate* estimate = nullptr;
   quern_training* training = nullptr;
   quern_trainer* trainer = nullptr;
+  quern_adapter* adapter = nullptr;
   quern_text* text = nullptr;
   std::string model_file, folder;
   std::vector<char> state;  // of the session, as it was saved
@@ -432,6 +433,15 @@ inline const std::vector<ApiCall>& every_call() {
          return quern_export_adapter((w.folder + "/run").c_str(), w.model_file.c_str(), QUERN_ADAPTER_GGUF, QUERN_F32,
                                      (w.folder + "/adapter.gguf").c_str());
        }},
+      {"quern_adapter_load", on_owner,
+       [](World& w) {
+         return made<quern_adapter>([&](auto** out) { return quern_adapter_load(w.model, (w.folder + "/run").c_str(), out); },
+                                    quern_adapter_release);
+       }},
+      {"quern_adapter_release", on_memory, [](World&) { return quern_adapter_release(nullptr), QUERN_OK; }},
+      {"quern_adapter_get_info", on_memory,
+       [](World& w) { return filled<quern_adapter_info>([&](auto* out) { return quern_adapter_get_info(w.adapter, out); }); }},
+      {"quern_session_use_adapter", on_owner, [](World& w) { return quern_session_use_adapter(w.session, 1, w.adapter, 1); }},
       {"quern_training_open", alone,
        [](World& w) {
          const std::string json = training_settings(w);
@@ -500,12 +510,6 @@ inline World make_world(quern_log_callback log = nullptr, void* log_user = nullp
   options.log_level = QUERN_LEVEL_TRACE;
   const auto check = [](quern_status status) { ASSERT_EQ(status, QUERN_OK) << quern_last_error(); };
   check(quern_runtime_create(&options, &w.runtime));
-  const quern_model_options model = small_model();
-  check(quern_model_load(w.runtime, w.model_file.c_str(), &model, &w.model));
-  quern_session_options two{};
-  two.struct_size = sizeof two;
-  two.sequences = 2;
-  check(quern_session_create(w.model, &two, &w.session));
   const std::int64_t shape[] = {2, 2};
   check(quern_tensor_create(w.runtime, nullptr, QUERN_F32, shape, 2, &w.tensor));
   check(quern_tensor_create(w.runtime, nullptr, QUERN_F32, shape, 2, &w.second_tensor));
@@ -514,6 +518,17 @@ inline World make_world(quern_log_callback log = nullptr, void* log_user = nullp
   check(quern_training_open(training_settings(w).c_str(), nullptr, &w.training));
   check(quern_trainer_create(w.runtime, w.training, nullptr, nullptr, &w.trainer));
   check(quern_trainer_write_result(w.trainer));  // an adapter for the calls that read one
+  const std::string adapter = w.folder + "/run";
+  const char* adapters[] = {adapter.c_str()};
+  quern_model_options model = small_model();
+  model.adapters = adapters;
+  model.adapter_count = 1;
+  check(quern_model_load(w.runtime, w.model_file.c_str(), &model, &w.model));
+  check(quern_adapter_load(w.model, adapter.c_str(), &w.adapter));
+  quern_session_options two{};
+  two.struct_size = sizeof two;
+  two.sequences = 2;
+  check(quern_session_create(w.model, &two, &w.session));
   check(quern_runtime_load_report(w.runtime, &w.report));
   check(quern_runtime_devices(w.runtime, &w.devices));
   quern_request one = request(some_ids(), 0, 3);
@@ -538,6 +553,7 @@ inline void release_world(World& w) {
     handle = nullptr;
   };
   drop(w.session, quern_session_release);
+  drop(w.adapter, quern_adapter_release);
   drop(w.tensor, quern_tensor_release);
   drop(w.second_tensor, quern_tensor_release);
   drop(w.model, quern_model_release);

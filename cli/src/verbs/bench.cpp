@@ -55,6 +55,7 @@ void measure_plans(const CommandLine& line, Settings settings, const std::vector
   if (plans.front().threads != 0) settings.threads = plans.front().threads;
   const Runtime runtime = open_runtime(settings);
   const ModelFlags& flags = line.bench.model;
+  const std::optional<ScaledAdapter> scaled = adapter_of("bench", flags);
   const Model model =
       load_model(runtime.get(), {.path = flags.path,
                                  .context = context_of(plans),
@@ -62,7 +63,9 @@ void measure_plans(const CommandLine& line, Settings settings, const std::vector
                                  .activations = flags.activations,
                                  .kv = flags.kv,
                                  .tokenizer_pre = flags.tokenizer_pre,
+                                 .adapter = scaled,
                                  .progress = !line.quiet});
+  const Adapter adapter = load_adapter(model.get(), scaled);
   const auto info = get<quern_model_info>(quern_model_get_info, static_cast<const quern_model*>(model.get()));
   const bool as_json = line.bench.format == BenchFormat::json;
   if (line.bench.explain && !as_json) write_error_page(plan_words(model.get()));
@@ -71,6 +74,8 @@ void measure_plans(const CommandLine& line, Settings settings, const std::vector
     BenchRun run{{flags.path, info.backend, info.device, info.kernels}, plan.options, {}, explained};
     run.options.progress = many != nullptr ? on_repetition_of_many : line.quiet ? nullptr : on_repetition;
     run.options.progress_user = many;
+    run.options.adapter = adapter.get();
+    run.options.adapter_scale = scaled ? scaled->scale : 0;
     run.result.struct_size = sizeof run.result;
     if (many != nullptr && many->guard.interrupted()) return;  // while the model was loaded
     const quern_status status = quern_bench(model.get(), &run.options, &run.result);

@@ -41,13 +41,15 @@ int eval_verb(const CommandLine& line, const Settings& settings) {
   const auto ids =
       tokenize(open_vocabulary(flags.model.path, flags.model.tokenizer_pre).get(), text, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_EOS);
   if (ids.empty()) throw Failure(exit_refused, flags.file + ": is empty; there is nothing to predict");
+  const std::optional<ScaledAdapter> adapter = adapter_of("eval", flags.model);
   const Model model = load_model(runtime.get(), {.path = flags.model.path,
                                                  .context = ids.size(),
                                                  .activations = flags.model.activations,
                                                  .kv = flags.model.kv,
                                                  .tokenizer_pre = flags.model.tokenizer_pre,
+                                                 .adapter = adapter,
                                                  .progress = !line.quiet});
-  const auto session = make<Session>(quern_session_create, model.get(), nullptr);
+  const Session session = open_session(model.get(), adapter);
   Progress progress("reading", flags.file, "tokens", line.quiet);
   quern_evaluate_options options{};
   options.struct_size = sizeof options;

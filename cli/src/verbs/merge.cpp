@@ -7,33 +7,7 @@
 
 #include "quern/base/files.hpp"
 
-#include <charconv>
-#include <cmath>
-
 namespace quern::cli {
-namespace {
-
-struct ScaledAdapter {
-  std::string path;
-  double scale = 1;
-};
-
-/// "out:0.5" is the folder out at half its strength. A path may have colons: only a number behind the last one is a scale.
-ScaledAdapter scaled(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  ScaledAdapter adapter{text, 1};
-  if (colon == text.npos || colon + 1 == text.size()) return adapter;
-  double scale = 0;
-  const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), scale);
-  if (error != std::errc() || end != text.data() + text.size()) return adapter;
-  if (!std::isfinite(scale) || scale == 0)
-    throw Failure(exit_usage, "merge: the scale of " + text +
-                                  " is 0 or no finite number, and nothing would be added; give another number behind the colon");
-  return {text.substr(0, colon), scale};
-}
-
-}  // namespace
-
 int merge_verb(const CommandLine& line, const Settings& settings) {
   const AdapterFlags& flags = line.adapter;
   quern_merge_options options{};
@@ -46,7 +20,7 @@ int merge_verb(const CommandLine& line, const Settings& settings) {
                     "merge: --type " + flags.type + " is no format of weights; f32, f16, bf16, q8_0 and q4_k are some, and keep");
   }
   std::vector<ScaledAdapter> adapters;
-  for (const std::string& text : flags.adapters) adapters.push_back(scaled(text));
+  for (const std::string& text : flags.adapters) adapters.push_back(scaled_adapter("merge", text));
   std::vector<quern_merge_adapter> given;
   for (const ScaledAdapter& adapter : adapters) given.push_back({sizeof(quern_merge_adapter), adapter.path.c_str(), adapter.scale});
   const Runtime runtime = open_runtime(settings);

@@ -160,14 +160,16 @@ int run_verb(const CommandLine& line, const Settings& settings) {
 
   const auto started = std::chrono::steady_clock::now();
   const Runtime runtime = open_runtime(settings);
+  const std::optional<ScaledAdapter> adapter = adapter_of("run", flags.model);
   const Model model = load_model(runtime.get(), {.path = flags.model.path,
                                                  .context = flags.context,
                                                  .activations = flags.model.activations,
                                                  .kv = flags.model.kv,
                                                  .tokenizer_pre = flags.model.tokenizer_pre,
+                                                 .adapter = adapter,
                                                  .progress = !line.quiet});
   limit_template(quern_model_vocabulary(model.get()), settings);
-  const auto session = make<Session>(quern_session_create, model.get(), nullptr);
+  const Session session = open_session(model.get(), adapter);
   const std::chrono::duration<double> load = std::chrono::steady_clock::now() - started;
   if (line.verbose) {
     const quern_model* loaded = model.get();

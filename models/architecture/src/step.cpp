@@ -3,6 +3,7 @@
 #include "tensors.hpp"
 
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace quern::models {
@@ -64,6 +65,39 @@ class StepBuilder final : public LayerContext {
     return ops::attention(graph, in, how, node(layer_tensor(layer, "attention")));
   }
 
+  ValueId adapt(std::uint32_t layer, std::string_view part, ValueId x, ValueId y) override {
+    const auto found = adapted_.find(layer_tensor(layer, part));
+    if (found == adapted_.end()) return y;
+    const StepGraph::Adapted& adapted = *found->second;
+    const auto elements = static_cast<std::int64_t>(adapted.size() * options.adapters);
+    const ops::LoraInputs in = {.x = x,
+                                .pool = graph.view(step.adapter_pool, {elements}, {sizeof(float)}, adapted.pool_first * sizeof(float)),
+                                .table = graph.view(step.adapter_table, {options.max_sequences, 4},
+                                                    {4 * sizeof(std::int32_t), sizeof(std::int32_t)},
+                                                    adapted.table_first * 4 * sizeof(std::int32_t)),
+                                .slot = graph.value(x).shape[0].symbol == step.outputs ? step.output_adapter : step.row_adapter};
+    graph::NodeOptions exact = node(found->first + ".adapter");
+    exact.conversions = QUERN_CONVERT_NONE;
+    return ops::lora_matmul(graph, in, y, adapted.product.outputs, 1, std::move(exact));
+  }
+
+  void add_adapters() {
+    if (options.adapted.empty()) return;
+    constexpr std::uint64_t floats = 64, rows = 16;  // parts of both begin at multiples of 256 bytes
+    std::uint64_t pool = 0, table = 0;
+    for (const AdaptedProduct& product : options.adapted) {
+      const StepGraph::Adapted& added = step.adapted.emplace_back(StepGraph::Adapted{product, pool, table});
+      pool += (added.size() * options.adapters + floats - 1) / floats * floats;
+      table += (options.max_sequences + rows - 1) / rows * rows;
+    }
+    for (const StepGraph::Adapted& adapted : step.adapted)
+      adapted_.emplace(layer_tensor(adapted.product.layer, adapted.product.part), &adapted);
+    step.row_adapter = graph.input("row_adapter", QUERN_I32, {Dim(options.max_tokens, step.tokens)});
+    if (options.early_outputs) step.output_adapter = graph.input("output_adapter", QUERN_I32, {Dim(options.max_outputs, step.outputs)});
+    step.adapter_pool = graph.state("adapters", QUERN_F32, {static_cast<std::int64_t>(pool)});
+    step.adapter_table = graph.state("adapter_table", QUERN_I32, {static_cast<std::int64_t>(table), 4});
+  }
+
   LayerRows behind_attention(std::uint32_t layer, LayerRows rows) override {
     if (!options.early_outputs || layer + 1 != model.layers) return rows;
     const ValueId heads = ops::get_rows(graph, rows.heads, step.output_row, node("output_heads"));
@@ -72,6 +106,7 @@ class StepBuilder final : public LayerContext {
 
  private:
   const gguf::File& file_;
+  std::map<std::string, const StepGraph::Adapted*> adapted_;
 };
 
 void add_inputs(StepBuilder& builder) {
@@ -99,6 +134,7 @@ void add_inputs(StepBuilder& builder) {
     step.k_cache.push_back(cache("k_cache", model.head_size));
     step.v_cache.push_back(cache("v_cache", model.value_size));
   }
+  builder.add_adapters();
 }
 
 /// Penalties, biases, filters and the draw, on what add_head gave.

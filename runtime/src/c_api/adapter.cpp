@@ -1,8 +1,11 @@
-// Adapters as files, of quern.h.
+// Adapters of quern.h: as files, and of sequences.
 #include "boundary.hpp"
 #include "handles.hpp"
 
 #include "../merge.hpp"
+
+#include <algorithm>
+#include <cmath>
 
 using namespace quern;
 using namespace quern::c_api;
@@ -40,6 +43,50 @@ quern_status quern_export_adapter(const char* adapter, const char* base, uint32_
       throw Error(QUERN_INVALID_ARGUMENT, concat("format is ", format, "; it is QUERN_ADAPTER_PEFT or QUERN_ADAPTER_GGUF"));
     runtime::export_adapter(adapter, base, format == QUERN_ADAPTER_PEFT ? runtime::AdapterFormat::peft : runtime::AdapterFormat::gguf,
                             dtype == QUERN_DTYPE_NONE ? quern_dtype{QUERN_F32} : dtype, out);
+  });
+}
+
+quern_status quern_adapter_load(quern_model* model, const char* path, quern_adapter** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(model, "model");
+    require(path, "path");
+    auto handle = std::make_unique<quern_adapter>();
+    handle->adapter = std::make_shared<const runtime::LoadedAdapter>(model->model, path);
+    *out = handle.release();
+  });
+}
+
+void quern_adapter_release(quern_adapter* adapter) { Owner::release(adapter); }
+
+quern_status quern_adapter_get_info(const quern_adapter* adapter, quern_adapter_info* out) {
+  return guarded<Needs::little>([&] {
+    require(static_cast<const void*>(adapter), "adapter");
+    const peft::Adapter& read = adapter->adapter->adapter();
+    quern_adapter_info info{};
+    info.path = adapter->adapter->path().c_str();
+    info.base_model = read.base_model.c_str();
+    for (const peft::AdapterMatrix& matrix : read.matrices) {
+      info.parameters += matrix.a.size() + matrix.b.size();
+      info.rank = std::max(info.rank, static_cast<std::uint64_t>(matrix.rank));
+    }
+    info.matrices = read.matrices.size();
+    info.alpha = read.alpha;
+    info.rslora = read.rslora ? 1 : 0;
+    give(out, info, "quern_adapter_info");
+  });
+}
+
+quern_status quern_session_use_adapter(quern_session* session, uint32_t sequence, quern_adapter* adapter, double scale) {
+  return guarded([&] {
+    require(session, "session");
+    if (adapter != nullptr) require(adapter, "adapter");
+    if (!std::isfinite(scale))
+      throw Error(QUERN_INVALID_ARGUMENT, concat("the scale of an adapter is ", scale, "; it takes a finite number"));
+    const Turn turn(session);
+    check_sequence(session, sequence, "sequence");
+    session->engine->use_adapter(sequence, adapter == nullptr ? nullptr : adapter->adapter, scale == 0 ? 1 : scale);
   });
 }
 

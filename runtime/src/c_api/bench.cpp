@@ -149,6 +149,7 @@ extern "C" quern_status quern_bench(quern_model* model, const quern_bench_option
     session_options.sequences = o.batch;
     Session session;
     check(quern_session_create(model, &session_options, &session.handle));
+    for (std::uint32_t b = 0; b < o.batch; ++b) check(quern_session_use_adapter(session.handle, b, o.adapter, o.adapter_scale));
 
     quern_bench_result result{};
     result.threads = m.runtime()->threads();

@@ -72,6 +72,10 @@ struct quern_session : quern::c_api::Owner {
   std::atomic<bool> busy{false};
 };
 
+struct quern_adapter : quern::c_api::Owner {
+  std::shared_ptr<const quern::runtime::LoadedAdapter> adapter;
+};
+
 struct quern_generation {
   std::vector<quern::runtime::Answer> answers;
   std::vector<std::vector<std::vector<std::int32_t>>> top_ids;
@@ -98,6 +102,11 @@ inline void require(const quern_session* session, const char* what) {
   session->require_same_process(what);
 }
 
+inline void require(const quern_adapter* adapter, const char* what) {
+  require(static_cast<const void*>(adapter), what);
+  adapter->require_same_process(what);
+}
+
 /// A call that comes to the drivers of these devices. Throws Error(QUERN_HOST_OUT_OF_MEMORY) on a small stack.
 inline void require_driver_stack(const std::vector<std::shared_ptr<runtime::MemoryBudget>>& devices) {
   for (const auto& device : devices) {
@@ -119,6 +128,14 @@ class Turn {
  private:
   quern_session* session_;
 };
+
+/// Throws Error(QUERN_INVALID_ARGUMENT) for a sequence that the session does not have.
+inline void check_sequence(const quern_session* session, std::uint32_t sequence, const char* what) {
+  if (sequence >= session->sequences) {
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat(what, " is ", sequence, " but the session has ", session->sequences, " (0 to ", session->sequences - 1, ")"));
+  }
+}
 
 /// "avx2" of kernels named "matmul.q4_1.avx2", ...: the ending that most nodes ran with.
 std::string kernel_set(const quern::runtime::DeviceShare& share);

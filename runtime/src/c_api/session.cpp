@@ -11,13 +11,6 @@ using namespace quern::c_api;
 
 namespace {
 
-void check_sequence(const quern_session* session, std::uint32_t sequence, const char* what) {
-  if (sequence >= session->sequences) {
-    throw Error(QUERN_INVALID_ARGUMENT,
-                concat(what, " is ", sequence, " but the session has ", session->sequences, " (0 to ", session->sequences - 1, ")"));
-  }
-}
-
 /// Four times the most bytes that a saved state of this session can have, and 256 MiB: restore() names what is wrong with one of a
 /// longer session, and a file of any size takes no memory of its own.
 std::uint64_t most_saved(const runtime::Engine& engine, std::uint64_t context) {

@@ -51,6 +51,14 @@ Hyperparameters read_hyperparameters(const gguf::File& file);
 /// Of these checks the first alone, for a file that may hold no tensors: the name of its architecture.
 void require_known_architecture(const gguf::File& file);
 
+/// A product that adapters may change: y += scale * (x a^T) b^T.
+struct AdaptedProduct {
+  std::uint32_t layer = 0;
+  std::string part;       // "attn_q", as in the names of tensors
+  std::int64_t rank = 0;  // at most
+  std::int64_t inputs = 0, outputs = 0;
+};
+
 /// How a step graph is to be built.
 struct StepOptions {
   std::uint32_t max_tokens = 512;   // rows of a step
@@ -67,7 +75,9 @@ struct StepOptions {
   std::uint32_t max_biases = 512;
   bool hidden_output = false;                               // the host reads what the head reads
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;  // that every node asks for
-  bool early_outputs = false;  // behind its attention the last layer computes only rows whose logits are wanted
+  bool early_outputs = false;           // behind its attention the last layer computes only rows whose logits are wanted
+  std::vector<AdaptedProduct> adapted;  // each product once
+  std::uint32_t adapters = 0;           // how many of them at a time, where products are adapted
 };
 
 /// Value ids of the graph that the session binds. The symbols are "tokens" (T), "outputs" (O).
@@ -96,6 +106,21 @@ struct StepGraph {
   graph::ValueId bias_value = graph::no_value;      // f32 [O, max_biases], input
   graph::ValueId sampled = graph::no_value;         // i32 [O], output
   graph::ValueId logprob = graph::no_value;         // f32 [O], output
+  // with adapted products
+  graph::ValueId row_adapter = graph::no_value;     // i32 [T], input: the sequence whose adapter changes the row, or -1
+  graph::ValueId output_adapter = graph::no_value;  // i32 [O], input: the same for rows whose logits are wanted; with early_outputs
+  graph::ValueId adapter_pool = graph::no_value;    // f32, state: of each product room for all adapters, one behind the other
+  graph::ValueId adapter_table = graph::no_value;   // i32 [.., 4], state: of each product a row for each sequence, as lora_matmul takes it
+  struct Adapted {
+    AdaptedProduct product;
+    std::uint64_t pool_first = 0;  // its first element of the pool; offsets in its rows of the table count from there
+    std::uint64_t table_first = 0;
+    /// Elements of an adapter.
+    std::uint64_t size() const noexcept {
+      return static_cast<std::uint64_t>(product.rank) * static_cast<std::uint64_t>(product.inputs + product.outputs);
+    }
+  };
+  std::vector<Adapted> adapted;
   /// Constants: the tensor of the file that each is bound to.
   struct Weight {
     graph::ValueId value;
