@@ -28,22 +28,24 @@ GroupRange ranges(const quern_format& format, const double* x) {
   return r;
 }
 
-std::uint32_t code_bits(quern_dtype dtype) {
-  switch (dtype) {
-    case QUERN_Q4_0:
-    case QUERN_Q4_1:
-    case QUERN_Q4_K: return 4;
-    case QUERN_Q5_0:
-    case QUERN_Q5_1:
-    case QUERN_Q5_K: return 5;
-    case QUERN_Q6_K: return 6;
-    default: return 8;
+const quern_format_field& code_field(const quern_format& format) {
+  const auto* fields = static_cast<const quern_format_field*>(format.fields.data);
+  return *std::find_if(fields, fields + format.fields.count, [](const quern_format_field& field) { return field.role == QUERN_ROLE_CODE; });
+}
+/// Its pieces cover bits of every code.
+std::uint32_t code_bits(const quern_format& format) {
+  const quern_array& pieces = code_field(format).pieces;
+  std::uint32_t bits = 0;
+  for (std::uint64_t p = 0; p < pieces.count; ++p) {
+    const quern_format_piece& piece = static_cast<const quern_format_piece*>(pieces.data)[p];
+    bits = std::max(bits, piece.shift + piece.bits);
   }
+  return bits;
 }
 
 double encode_bound(quern_dtype dtype, const GroupRange& r, std::size_t g, double x) {
   const quern_format& format = *format_of(dtype);
-  const double half = std::ldexp(1.0, static_cast<int>(code_bits(dtype)) - 1), codes = 2 * half - 1;
+  const double half = std::ldexp(1.0, static_cast<int>(code_bits(format)) - 1), codes = 2 * half - 1;
   const Range& range = r.groups[g];
   const auto largest = [&](const auto& of) {
     double most = 0;
@@ -55,7 +57,8 @@ double encode_bound(quern_dtype dtype, const GroupRange& r, std::size_t g, doubl
   const double f16_scale = 0x1p-11 * std::fabs(x) + half * 0x1p-25;
   switch (format.formula) {
     case QUERN_FORMULA_SYMMETRIC:
-      return dtype == QUERN_Q8_0 ? (0.5 + 0x1p-6) * range.size() / 127 + f16_scale : clipped(range.size() / half) + f16_scale;
+      return code_field(format).stored == QUERN_STORED_INT ? (0.5 + 0x1p-6) * range.size() / 127 + f16_scale
+                                                           : clipped(range.size() / half) + f16_scale;
     case QUERN_FORMULA_OFFSET: {
       const double width = range.high - range.low;
       return (0.5 + 0x1p-6) * width / codes + 0x1p-11 * (width + range.size()) + codes * 0x1p-25;

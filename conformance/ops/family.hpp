@@ -54,7 +54,11 @@ inline ValueSpec filled(ValueSpec v, std::string name, std::function<void(const 
 }
 
 inline constexpr std::array float_dtypes = {QUERN_F32, QUERN_F16, QUERN_BF16};
-inline constexpr std::array block_dtypes = {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+inline constexpr auto block_dtypes = [] {
+  std::array<quern_dtype, std::size(quern_formats)> ids{};
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = quern_formats[i].id;
+  return ids;
+}();
 
 /// An ulp of f32 at r.
 inline double ulp_f32(double r) { return 2.0 * half_ulp_f32(r); }

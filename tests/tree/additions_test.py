@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An op that nobody has is added to a copy of the tree, by the files that CONTRIBUTING.md names and no other.
+"""An op and a block format that nobody has are added to a copy of the tree, by the files that CONTRIBUTING.md names and no other.
 
   additions_test.py BUILD_FOLDER          counts the files, runs the checks of the tables, and compiles what was touched
   additions_test.py BUILD_FOLDER --whole  builds the suite and the plugins of the copy, writes its manifest and runs the new cases; minutes
@@ -17,7 +17,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
-FOLDERS = ("base", "plugin-api", "loader", "runtime/graph", "backends", "conformance", "cmake")
+FOLDERS = ("base", "plugin-api", "loader", "runtime/graph", "backends", "conformance", "cmake", "models/gguf")
 COMPONENTS = "plugin-api;loader;runtime/graph;backends/cpu;backends/cuda;backends/vulkan;conformance"
 
 # kind: [(file, the line in front of which it goes, the lines)]
@@ -26,12 +26,36 @@ EDITS = {
         ("plugin-api/include/quern/ops.def", "QUERN_OP(40, COPY,", 'QUERN_OP(34, SOFTSIGN, softsign, activation, "x", "y", "", "-")\n'),
         ("plugin-api/OPS.md", "| 40 | copy |", "| 34 | softsign | activation | x | y |  | f32 f16 bf16 | - | y = x / (1 + \\|x\\|) |\n"),
     ],
+    "format": [
+        ("plugin-api/include/quern/quern_dtypes.h", "/* 256 elements a block: */", "#define QUERN_Q3_X 37u\n"),
+        ("plugin-api/include/quern/quern_formats.h", "QUERN_FORMAT_TABLE quern_format_piece quern_q4_k_pieces[]", """\
+QUERN_FORMAT_TABLE quern_format_piece quern_q3_x_pieces[] = {
+    {0, 1, 16, 0, 0, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
+    {0, 32, 2, 0, 48, 1, {{32, 2}, {0, 0}, {0, 0}, {0, 0}}},
+    {0, 32, 1, 2, 16, 1, {{32, 1}, {0, 0}, {0, 0}, {0, 0}}},
+};
+QUERN_FORMAT_TABLE quern_format_field quern_q3_x_fields[] = {
+    {QUERN_ROLE_SUPER_SCALE, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q3_x_pieces + 0)},
+    {QUERN_ROLE_CODE, QUERN_STORED_UINT, 32, 4, QUERN_FORMAT_LIST(2, quern_format_piece, quern_q3_x_pieces + 1)},
+};
+
+"""),
+        ("plugin-api/include/quern/quern_formats.h", "  row(Q4_K, q4_k, with)", "  row(Q3_X, q3_x, with) \\\n"),
+        ("plugin-api/include/quern/quern_formats.h", "    {{sizeof(quern_format), QUERN_TYPE_FORMAT, NULL}, QUERN_Q4_K,", """\
+    {{sizeof(quern_format), QUERN_TYPE_FORMAT, NULL}, QUERN_Q3_X, 32, 14, 32, QUERN_FORMULA_SYMMETRIC, 0,
+     0x41844c56216962a8ull, {"q3_x", 4}, QUERN_FORMAT_LIST(2, quern_format_field, quern_q3_x_fields)},
+"""),
+        ("models/gguf/src/ggml_types.cpp", "};\n\n// find_ggml_type indexes the table by id.", '    of_format(41, "Q3_X", QUERN_Q3_X),\n'),
+    ],
 }
 # Files that a program writes; the fast test counts them, --whole writes them.
-WRITTEN = {"op": ["conformance/manifest/quick.txt"]}
-NAME = {"op": "softsign"}
-VERSION = {"op": ("plugin-api/include/quern/ops.def", "QUERN_OPSET_VERSION")}
-CASES = r"\b28 of 28\b"  # three dtypes, three kinds of data, in three layouts; and one of no elements
+WRITTEN = {"op": ["conformance/manifest/quick.txt"], "format": ["conformance/manifest/quick.txt", "conformance/manifest/full.txt"]}
+NAME = {"op": "softsign", "format": "q3_x"}
+# Numbers that the first addition behind a release raises, or each.
+RAISED = {"op": [("plugin-api/include/quern/ops.def", "QUERN_OPSET_VERSION")],
+          "format": [("plugin-api/include/quern/quern_dtypes.h", "QUERN_FORMAT_TABLE_VERSION"),
+                     ("plugin-api/include/quern/quern_formats.h", "QUERN_FORMAT_COUNT")]}
+CASES = r"\b28 of 28\b"  # of the op: three dtypes, three kinds of data, in three layouts; and one of no elements
 
 
 def allowed(kind):
@@ -65,13 +89,12 @@ def add(kind, tree):
         (tree / name).write_text(text.replace("\n" + before, "\n" + lines + before))
 
 
-def raise_version(kind, tree):
-    """The first addition behind a release raises the version of its table."""
-    name, macro = VERSION[kind]
-    text = (tree / name).read_text()
-    raised, count = re.subn(rf"(#define {macro} )(\d+)u", lambda found: f"{found[1]}{int(found[2]) + 1}u", text)
-    assert count == 1, f"{name}: {macro} is defined {count} times"
-    (tree / name).write_text(raised)
+def raise_numbers(kind, tree):
+    for name, macro in RAISED[kind]:
+        text = (tree / name).read_text()
+        raised, count = re.subn(rf"(#define {macro} )(\d+)u", lambda found: f"{found[1]}{int(found[2]) + 1}u", text)
+        assert count == 1, f"{name}: {macro} is defined {count} times"
+        (tree / name).write_text(raised)
 
 
 def copy_of_tree(tree):
@@ -122,8 +145,8 @@ class Additions(unittest.TestCase):
         self.assertEqual(files, sorted(paths), f"the files of this {kind} are not those of CONTRIBUTING.md")
         self.assertLessEqual(len(files), most)
         add(kind, self.tree)
-        raise_version(kind, self.tree)
-        self.assertIn(VERSION[kind][0], files)
+        raise_numbers(kind, self.tree)
+        self.assertLessEqual({name for name, _ in RAISED[kind]}, set(files))
         tools = self.tree / "plugin-api" / "tools"
         for check in (["check_ops.py"], ["layout.py", "--check"], ["check_abi_append.py", "--released"]):
             run(sys.executable, tools / check[0], *check[1:], env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
@@ -160,30 +183,76 @@ class Additions(unittest.TestCase):
             if path.exists():
                 self.assertIn(row, path.read_text(), file)
 
+    def test_a_format(self):
+        targets = self.count("format")
+        name = NAME["format"]
+        made = self.compile(
+            targets, "quern_graph.dir/src/dtype.cpp.o", "quern_graph.dir/src/ops/matmul.cpp.o",
+            f"backend_cpu_objects.dir/src/formats/{name}.cpp.o", "backend_cpu_objects.dir/src/formats.cpp.o",
+            "backend_cpu_objects.dir/src/ops/matmul.cpp.o", "backend_cpu_portable.dir/src/simd/rows.cpp.o",
+            "backend_vulkan.dir/src/weights.cpp.o", "backends/vulkan/decode.spv", "backends/vulkan/encode.spv", "backends/vulkan/get_rows.spv",
+            "backends/vulkan/matmul.spv", "backend_cuda.dir/src/tensor.cpp.o", "backends/cuda/cast.sm_90a.cubin", "backends/cuda/gemv_exact.sm_90a.cubin",
+            "quern_conformance_core.dir/ops/encode_bound.cpp.o")
+        self.assertGreaterEqual(len(made), 7, made)
+        run(cache_entry(self.build, "CMAKE_CXX_COMPILER"), "-std=c++20", "-fsyntax-only", *(f"-I{self.tree / part / 'include'}" for part in
+            ("plugin-api", "base", "runtime/graph", "models/gguf")), self.tree / "models/gguf/src/ggml_types.cpp")
+        for file, row in (("backends/vulkan/shaders/further_formats.glsl", f"row({name.upper()}, 32u, 14u, open_{name}, pair_{name}, encode_{name})"),
+                          ("backends/cuda/tables/further_formats.cuh", f"row({name.upper()}, 32)")):
+            path = self.build / file
+            if path.exists():
+                self.assertIn(row, path.read_text(), file)
+
+    def test_a_format_that_a_backend_does_not_read_stops_the_configuration(self):
+        add("format", self.tree)
+        for backend, file in (("cuda", f"kernels/format_{NAME['format']}.cuh"), ("vulkan", f"shaders/format_{NAME['format']}.glsl")):
+            path = self.tree / "backends" / backend / "src" / file
+            text = path.read_text()
+            path.unlink()
+            script = self.tree / "check.cmake"
+            folder, suffix = path.parent, path.suffix
+            built_in = folder / ("dtypes.hpp" if backend == "cuda" else "blocks.glsl")
+            script.write_text(f'cmake_minimum_required(VERSION 3.25)\nset(PROJECT_SOURCE_DIR "{self.tree}")\ninclude("{self.tree}/cmake/QuernTables.cmake")\n'
+                              f'quern_further_formats(found "{folder}/format_" {suffix} "{self.tree}/further" "{built_in}" "NAME" "row(NAME)")\n')
+            done = subprocess.run(["cmake", "-P", str(script)], capture_output=True, text=True)
+            self.assertNotEqual(done.returncode, 0, backend)
+            self.assertIn(f"format_{NAME['format']}{suffix}", done.stderr)
+            path.write_text(text)
+
 
 class Whole(Additions):
     """The same, built and run."""
     build_type = "Release"
 
-    def test_an_op(self):
-        targets = self.count("op")
+    def run_all(self, kind, filters, expected):
+        """Builds what runs cases, writes the manifests that change, and runs the new cases on each device that this machine has."""
+        targets = self.count(kind)
         there = [target for target in ("quern-conformance", "backend_cpu", "backend_vulkan") if any(t == target for t in targets)]
         run("ninja", "-C", self.build, *there)
         program = self.build / "bin" / "quern-conformance"
-        manifest = self.tree / WRITTEN["op"][0]
-        run(program, "list", "--profile", "quick", "--write-manifest", manifest)
+        for profile in ("quick", "full", "huge"):
+            manifest = self.tree / "conformance" / "manifest" / f"{profile}.txt"
+            before = manifest.read_text()
+            run(program, "list", "--profile", profile, "--write-manifest", manifest)
+            changed = manifest.read_text() != before
+            self.assertEqual(changed, f"conformance/manifest/{profile}.txt" in WRITTEN[kind], f"the manifest of profile {profile}")
         run("ninja", "-C", self.build, *there)
-        for profile in ("full", "huge"):  # these files stay as they are
-            other = self.tree / f"{profile}.txt"
-            run(program, "list", "--profile", profile, "--write-manifest", other)
-            self.assertEqual(other.read_text(), (self.tree / "conformance" / "manifest" / f"{profile}.txt").read_text())
         plugins = next(self.build.rglob("libbackend_cpu.so")).parent
         for device in ("cpu:0", "vulkan:0"):
             if device.startswith("vulkan") and "backend_vulkan" not in there:
                 continue
-            out = run(program, "run", "--device", device, "--filter", f"*.{NAME['op']}.*", "--journal", self.tree / "journal",
+            out = run(program, "run", "--device", device, "--filter", filters, "--journal", self.tree / f"journal-{device[:3]}",
                       env={**os.environ, "QUERN_BACKEND_PATH": str(plugins)})
-            self.assertRegex(out, CASES, out)
+            self.assertRegex(out, expected, out)
+
+    def test_an_op(self):
+        self.run_all("op", f"*.{NAME['op']}.*", CASES)
+
+    def test_a_format(self):
+        # Every case that names the format: casts both ways, rows, copies, products, experts.
+        self.run_all("format", f"*{NAME['format']}*", r"\b([1-9]\d*) of \1\b")
+
+    def test_a_format_that_a_backend_does_not_read_stops_the_configuration(self):
+        pass  # the quick variant has it
 
 
 if __name__ == "__main__":

@@ -64,6 +64,8 @@ class FewRows : Fuser {
     if (!given(node.inputs[1])) return "its weights are made in the graph";
     if (!serves_rows(node.inputs[0])) return "it always has more rows than these kernels take";
     if ((node.int8_allowed() && has_int8_kernel(b)) || takes_floats(node, b)) return nullptr;
+    if (is_block(b.dtype) && !is_fast_format(b.dtype))
+      return "its weights' format has kernels that decode it, and none for int8 activations";
     return is_block(b.dtype) && !node.int8_allowed() ? "its numerics allow no int8 activations"
                                                      : "no kernel of few rows takes its weights' dtype, shape or layout";
   }

@@ -4,16 +4,28 @@
 #include "kernels/dtypes.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <iterator>
 
 namespace quern::cuda {
 
-constexpr std::pair<int, quern_dtype> dtype_ids[] = {{F32, QUERN_F32},   {F16, QUERN_F16},   {BF16, QUERN_BF16}, {I32, QUERN_I32},
-                                                     {I64, QUERN_I64},   {U32, QUERN_U32},   {U8, QUERN_U8},     {Q4_0, QUERN_Q4_0},
-                                                     {Q4_1, QUERN_Q4_1}, {Q5_0, QUERN_Q5_0}, {Q5_1, QUERN_Q5_1}, {Q8_0, QUERN_Q8_0},
-                                                     {Q4_K, QUERN_Q4_K}, {Q5_K, QUERN_Q5_K}, {Q6_K, QUERN_Q6_K}};
-static_assert(std::ranges::all_of(dtype_ids, [](const auto& id) { return id.first == static_cast<int>(id.second); }),
-              "kernels/dtypes.hpp differs from quern_dtypes.h");
+#define QUERN_CUDA_SAME_ID(NAME) \
+  static_assert(static_cast<quern_dtype>(NAME) == QUERN_##NAME, "kernels/dtypes.hpp differs from quern_dtypes.h");
+QUERN_CUDA_SAME_ID(F32)
+QUERN_CUDA_SAME_ID(F16)
+QUERN_CUDA_SAME_ID(BF16)
+QUERN_CUDA_SAME_ID(I32)
+QUERN_CUDA_SAME_ID(I64)
+QUERN_CUDA_SAME_ID(U32)
+QUERN_CUDA_SAME_ID(U8)
+QUERN_CUDA_FAST_FORMATS(QUERN_CUDA_SAME_ID, QUERN_CUDA_SAME_ID)
+#undef QUERN_CUDA_SAME_ID
+
+bool is_fast_format(quern_dtype dtype) noexcept {
+#define QUERN_CUDA_ID(NAME) QUERN_##NAME,
+  constexpr quern_dtype fast[] = {QUERN_CUDA_FAST_FORMATS(QUERN_CUDA_ID, QUERN_CUDA_ID)};
+#undef QUERN_CUDA_ID
+  return std::ranges::find(fast, dtype) != std::end(fast);
+}
 
 sdk::BlockFields fields_of(quern_dtype dtype) noexcept {
   if (!is_float(dtype)) return sdk::block_fields(dtype);

@@ -13,6 +13,7 @@ class Packing : public sdk::PlanePacking {
     const bool weights = (node.op == QUERN_OP_MATMUL && input == 1) || (node.op == QUERN_OP_GET_ROWS && input == 0);
     return weights ? sdk::WeightRead::packed : sdk::WeightRead::canonical;
   }
+  bool serves(const sdk::PlaneLayout& layout) const override { return is_fast_format(layout.dtype); }
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-# cmake -DOUT=kernel_ids.hpp -DCOMPILER=c++ "-DUNITS=a.cu|b.cu" "-DHEADERS=a.hpp|b.hpp" -P list_kernels.cmake
+# cmake -DOUT=kernel_ids.hpp -DCOMPILER=c++ "-DUNITS=a.cu|b.cu" "-DHEADERS=a.hpp|b.hpp" -DINCLUDE=folder -P list_kernels.cmake
 # Writes a KernelId for each kernel of the units, with its unit, its name and the type of its parameters (see src/kernel_id.hpp). Units are
 # preprocessed as C++: some kernels are made by macros. The file is left alone where it would hold the same.
 string(REPLACE "|" ";" UNITS "${UNITS}")
@@ -12,7 +12,7 @@ endforeach()
 string(APPEND text "\nnamespace quern::cuda::kernels {\n\n")
 foreach(unit IN LISTS UNITS)
   get_filename_component(unit_name "${unit}" NAME_WE)
-  execute_process(COMMAND "${COMPILER}" -E -P -x c++ -w "${unit}" OUTPUT_VARIABLE code COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${COMPILER}" -E -P -x c++ -w "-I${INCLUDE}" "${unit}" OUTPUT_VARIABLE code COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX REPLACE "[][;]" " " code "${code}")
   string(REGEX REPLACE "[ \t\r\n]+" " " code "${code}")
   string(REGEX MATCHALL "${signature}" kernels "${code}")

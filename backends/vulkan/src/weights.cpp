@@ -3,6 +3,8 @@
 
 #include "run_once.hpp"
 
+#include <algorithm>
+
 namespace quern::vulkan {
 namespace {
 
@@ -14,7 +16,9 @@ class Packing : public sdk::PlanePacking {
     return node.op == QUERN_OP_GET_ROWS && input == 0 ? sdk::WeightRead::either : sdk::WeightRead::canonical;
   }
   /// The packing kernel counts units of two bytes with 32 bits.
-  bool serves(const sdk::PlaneLayout& layout) const override { return layout.source_bytes() / 2 < std::uint64_t{1} << 31; }
+  bool serves(const sdk::PlaneLayout& layout) const override {
+    return has_planes(layout.dtype) && layout.source_bytes() / 2 < std::uint64_t{1} << 31;
+  }
 };
 
 }  // namespace
@@ -24,8 +28,13 @@ const sdk::PlanePacking& plane_packing() noexcept {
   return packing;
 }
 
+bool has_planes(quern_dtype dtype) noexcept {
+  constexpr quern_dtype formats[] = {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q6_K};  // of shaders/planes.glsl
+  return std::ranges::find(formats, dtype) != std::end(formats);
+}
+
 std::array<std::uint64_t, 4> plane_offsets(quern_dtype dtype, std::int64_t rows, std::int64_t k) {
-  if (!sdk::gains_by_planes(dtype)) return {};
+  if (!has_planes(dtype)) return {};
   const sdk::PlaneLayout layout{dtype, rows, k};
   return {layout.plane(0), layout.plane(1), layout.plane(2), layout.plane(3)};
 }

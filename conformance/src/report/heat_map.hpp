@@ -3,6 +3,8 @@
 
 #include "report/record.hpp"
 
+#include "quern/quern_formats.h"
+
 #include <array>
 #include <cstdint>
 #include <map>
@@ -20,8 +22,13 @@ struct HeatCell {
 
 /// The columns of the map of ops. A case stands under its block formats; without one under its float types; else under "int"; a script, whose
 /// name has no types, under "other".
-inline constexpr std::array heat_formats = {"f32",  "f16",  "bf16", "q4_0", "q4_1", "q5_0", "q5_1",
-                                            "q8_0", "q4_k", "q5_k", "q6_k", "int",  "other"};
+inline constexpr auto heat_formats = [] {
+  std::array<const char*, std::size(quern_formats) + 5> names = {"f32", "f16", "bf16"};
+  for (std::size_t i = 0; i < std::size(quern_formats); ++i) names[3 + i] = quern_formats[i].name.data;
+  names[names.size() - 2] = "int";
+  names.back() = "other";
+  return names;
+}();
 std::vector<std::size_t> heat_columns(const std::string& case_name);
 
 using HeatRow = std::array<HeatCell, heat_formats.size()>;

@@ -22,8 +22,7 @@ bool is_plain(const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
 bool is_format(const std::string& word) {
-  return std::ranges::any_of(std::vector{QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K},
-                             [&](quern_dtype d) { return dtype_name(d) == word; });
+  return std::ranges::any_of(quern_formats, [&](const quern_format& format) { return format.name.data == word; });
 }
 
 }  // namespace

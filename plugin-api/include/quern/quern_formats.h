@@ -170,7 +170,16 @@ QUERN_FORMAT_TABLE quern_format_field quern_q6_k_fields[] = {
     {QUERN_ROLE_CODE, QUERN_STORED_UINT, 256, 32, QUERN_FORMAT_LIST(2, quern_format_piece, quern_q6_k_pieces + 2)},
 };
 
-/* All of them, in the order of their ids. */
+/* All of them, in the order of their ids: row(Q4_0, q4_0, with) for each, whatever `with` is. */
+#define QUERN_EACH_FORMAT(row, with) \
+  row(Q4_0, q4_0, with) \
+  row(Q4_1, q4_1, with) \
+  row(Q5_0, q5_0, with) \
+  row(Q5_1, q5_1, with) \
+  row(Q8_0, q8_0, with) \
+  row(Q4_K, q4_k, with) \
+  row(Q5_K, q5_k, with) \
+  row(Q6_K, q6_k, with)
 QUERN_FORMAT_TABLE quern_format quern_formats[] = {
     {{sizeof(quern_format), QUERN_TYPE_FORMAT, NULL}, QUERN_Q4_0, 32, 18, 32, QUERN_FORMULA_SYMMETRIC, 0,
      0x042365347e886c11ull, {"q4_0", 4}, QUERN_FORMAT_LIST(2, quern_format_field, quern_q4_0_fields)},

@@ -6,6 +6,7 @@
 
 #include "quern/graph/graph.hpp"
 #include "quern/graph/op_info.hpp"
+#include "quern/quern_formats.h"
 
 #include <cstdint>
 #include <initializer_list>
@@ -103,13 +104,13 @@ class OpCall {
 };
 
 inline constexpr Dtypes floats = {QUERN_F32, QUERN_F16, QUERN_BF16};
-inline constexpr Dtypes block_formats = {QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+#define QUERN_GRAPH_FORMAT(FORMAT, format, with) QUERN_##FORMAT,
+inline constexpr Dtypes block_formats = {QUERN_EACH_FORMAT(QUERN_GRAPH_FORMAT, )};
 /// "all" of OPS.md.
-inline constexpr Dtypes all_types = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_I32,  QUERN_Q8_0, QUERN_Q4_0,
-                                     QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+inline constexpr Dtypes all_types = {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_I32, QUERN_EACH_FORMAT(QUERN_GRAPH_FORMAT, )};
 /// Weights of a product: "all" without integers.
-inline constexpr Dtypes weight_types = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1,
-                                        QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+inline constexpr Dtypes weight_types = {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_EACH_FORMAT(QUERN_GRAPH_FORMAT, )};
+#undef QUERN_GRAPH_FORMAT
 /// What a KV cache may hold.
 inline constexpr Dtypes cache_types = {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0};
 inline constexpr Dtypes index_types = {QUERN_I32, QUERN_I64};

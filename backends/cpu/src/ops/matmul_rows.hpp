@@ -4,6 +4,8 @@
 
 #include "vectorised.hpp"
 
+#include "quern/quern_formats.h"
+
 #include <algorithm>
 
 namespace quern::cpu {
@@ -63,18 +65,16 @@ Verdict accepts_weights(const OpCall& call) {
 
 #define QUERN_CPU_WEIGHT(op, name, dtype, accepts, run, scratch) \
   QUERN_CPU_KERNELS(op, name, (accepts_weights<dtype, accepts>), run, scratch, false)
+#define QUERN_CPU_WEIGHT_OF(FORMAT, format, op, name, accepts, run, scratch) \
+  , QUERN_CPU_WEIGHT(op, name "." #format, QUERN_##FORMAT, accepts, run, scratch)
+#define QUERN_CPU_SPREAD(...) __VA_ARGS__
+#define QUERN_CPU_EXPAND(macro, ...) macro(__VA_ARGS__)
+#define QUERN_CPU_WEIGHT_ROW(FORMAT, format, with) QUERN_CPU_EXPAND(QUERN_CPU_WEIGHT_OF, FORMAT, format, QUERN_CPU_SPREAD with)
 /// Rows for each dtype of b: QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts, run, scratch).
 #define QUERN_CPU_WEIGHTS(op, name, accepts, run, scratch) \
   QUERN_CPU_WEIGHT(op, name ".f32", QUERN_F32, accepts, run, scratch), \
       QUERN_CPU_WEIGHT(op, name ".f16", QUERN_F16, accepts, run, scratch), \
-      QUERN_CPU_WEIGHT(op, name ".bf16", QUERN_BF16, accepts, run, scratch), \
-      QUERN_CPU_WEIGHT(op, name ".q4_0", QUERN_Q4_0, accepts, run, scratch), \
-      QUERN_CPU_WEIGHT(op, name ".q4_1", QUERN_Q4_1, accepts, run, scratch), \
-      QUERN_CPU_WEIGHT(op, name ".q5_0", QUERN_Q5_0, accepts, run, scratch), \
-      QUERN_CPU_WEIGHT(op, name ".q5_1", QUERN_Q5_1, accepts, run, scratch), \
-      QUERN_CPU_WEIGHT(op, name ".q8_0", QUERN_Q8_0, accepts, run, scratch), \
-      QUERN_CPU_WEIGHT(op, name ".q4_k", QUERN_Q4_K, accepts, run, scratch), \
-      QUERN_CPU_WEIGHT(op, name ".q5_k", QUERN_Q5_K, accepts, run, scratch), \
-      QUERN_CPU_WEIGHT(op, name ".q6_k", QUERN_Q6_K, accepts, run, scratch)
+      QUERN_CPU_WEIGHT(op, name ".bf16", QUERN_BF16, accepts, run, scratch) \
+          QUERN_EACH_FORMAT(QUERN_CPU_WEIGHT_ROW, (op, name, accepts, run, scratch))
 
 }  // namespace quern::cpu

@@ -1,11 +1,13 @@
 // Weight rows as f32 lanes: a struct a dtype with `decode(row, b, low, high)`, the 32 elements from 32 b on.
 //
 // Codes are put together as bytes with SSE2, which all three instruction sets have, and widened last. A product of scale and
-// code is exact (decode.cpp says why), so fused or not makes no difference and the bits are those of decode.cpp.
+// code is exact (formats/codec.hpp says why), so fused or not makes no difference and the bits are those of formats/.
+// A format without lanes of its own here is decoded by formats/<format>.cpp.
 #pragma once
 
+#include "../formats.hpp"
 #include "half_lanes.hpp"
-#include "quern/quern_dtypes.h"
+#include "quern/quern_formats.h"
 
 namespace quern::cpu::QUERN_CPU_ISA {
 
@@ -213,6 +215,47 @@ struct RowQ6K {
   }
 };
 
+/// A format that has no lanes of its own.
+template <quern_dtype Format>
+struct RowByCodec {
+  static constexpr bool plain = false;
+  static constexpr std::int64_t parts = [] {
+    for (const quern_format& format : quern_formats)
+      if (format.id == Format) return format.block_elements / 32;
+    return 0u;  // no such format: a division by it does not compile
+  }();
+  static constexpr std::int64_t block_bytes = [] {
+    for (const quern_format& format : quern_formats)
+      if (format.id == Format) return format.block_bytes;
+    return 0u;
+  }();
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    alignas(64) float values[32];
+    decode_part(Format, reinterpret_cast<const std::byte*>(row + b / parts * block_bytes), static_cast<int>(b % parts), values);
+    low = load(values);
+    high = load(values + 16);
+  }
+};
+
+template <quern_dtype Format>
+struct RowOf {
+  using type = RowByCodec<Format>;
+};
+#define QUERN_CPU_ROW(FORMAT, row) \
+  template <> \
+  struct RowOf<QUERN_##FORMAT> { \
+    using type = row; \
+  };
+QUERN_CPU_ROW(Q4_0, RowQ40)
+QUERN_CPU_ROW(Q4_1, RowQ41)
+QUERN_CPU_ROW(Q5_0, RowQ50)
+QUERN_CPU_ROW(Q5_1, RowQ51)
+QUERN_CPU_ROW(Q8_0, RowQ80)
+QUERN_CPU_ROW(Q4_K, RowQ4K)
+QUERN_CPU_ROW(Q5_K, RowQ5K)
+QUERN_CPU_ROW(Q6_K, RowQ6K)
+#undef QUERN_CPU_ROW
+
 /// Calls f(Row{}) with the row type of a dtype.
 template <typename F>
 QUERN_CPU_INLINE void with_row(quern_dtype dtype, const F& f) {
@@ -220,14 +263,10 @@ QUERN_CPU_INLINE void with_row(quern_dtype dtype, const F& f) {
     case QUERN_F32: return f(RowF32{});
     case QUERN_F16: return f(RowF16{});
     case QUERN_BF16: return f(RowBf16{});
-    case QUERN_Q4_0: return f(RowQ40{});
-    case QUERN_Q4_1: return f(RowQ41{});
-    case QUERN_Q5_0: return f(RowQ50{});
-    case QUERN_Q5_1: return f(RowQ51{});
-    case QUERN_Q8_0: return f(RowQ80{});
-    case QUERN_Q4_K: return f(RowQ4K{});
-    case QUERN_Q5_K: return f(RowQ5K{});
-    case QUERN_Q6_K: return f(RowQ6K{});
+#define QUERN_CPU_ROW(FORMAT, format, with) \
+  case QUERN_##FORMAT: return f(typename RowOf<QUERN_##FORMAT>::type{});
+      QUERN_EACH_FORMAT(QUERN_CPU_ROW, )
+#undef QUERN_CPU_ROW
     default: return;
   }
 }

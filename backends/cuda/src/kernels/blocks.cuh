@@ -151,19 +151,23 @@ template <> struct Format<Q6_K> {
   }
 };
 
-/// Any format, chosen when the kernel runs: `sixteen` counts from the start of the matrix.
+#include "further_formats.cuh"  // those of format_<format>.cuh
+
+/// Any format, chosen when the kernel runs: CALL(FORMAT) runs in its case.
+#define FORMAT_CASE(FORMAT) \
+  case FORMAT: CALL(FORMAT); break;
+#define FORMAT_LAST(FORMAT) \
+  default: CALL(FORMAT); break;
+#define FURTHER_CASE(FORMAT, elements) FORMAT_CASE(FORMAT)
+#define FAST_FORMAT_CASES QUERN_CUDA_FAST_FORMATS(FORMAT_CASE, FORMAT_LAST)
+#define BLOCK_FORMAT_CASES FURTHER_FORMATS(FURTHER_CASE) FAST_FORMAT_CASES
+#define ANY_FORMAT_CASES FORMAT_CASE(F32) FORMAT_CASE(F16) FORMAT_CASE(BF16) BLOCK_FORMAT_CASES
+
+/// `sixteen` counts from the start of the matrix.
 DEV void decode16(const Blocks& w, i64 sixteen, float* out) {
   switch (w.dtype) {
-    case F32: Format<F32>::decode16(w, sixteen, 0, out); break;
-    case F16: Format<F16>::decode16(w, sixteen, 0, out); break;
-    case BF16: Format<BF16>::decode16(w, sixteen, 0, out); break;
-    case Q4_0: Format<Q4_0>::decode16(w, sixteen / 2, (int)(sixteen % 2), out); break;
-    case Q4_1: Format<Q4_1>::decode16(w, sixteen / 2, (int)(sixteen % 2), out); break;
-    case Q5_0: Format<Q5_0>::decode16(w, sixteen / 2, (int)(sixteen % 2), out); break;
-    case Q5_1: Format<Q5_1>::decode16(w, sixteen / 2, (int)(sixteen % 2), out); break;
-    case Q8_0: Format<Q8_0>::decode16(w, sixteen / 2, (int)(sixteen % 2), out); break;
-    case Q4_K: Format<Q4_K>::decode16(w, sixteen / 16, (int)(sixteen % 16), out); break;
-    case Q5_K: Format<Q5_K>::decode16(w, sixteen / 16, (int)(sixteen % 16), out); break;
-    default: Format<Q6_K>::decode16(w, sixteen / 16, (int)(sixteen % 16), out); break;
+#define CALL(FORMAT) Format<FORMAT>::decode16(w, sixteen / Format<FORMAT>::sixteens, (int)(sixteen % Format<FORMAT>::sixteens), out)
+    ANY_FORMAT_CASES
+#undef CALL
   }
 }

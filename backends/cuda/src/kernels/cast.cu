@@ -36,12 +36,23 @@ KERNEL(256) encode_rows(const __grid_constant__ BlockCastParams p) {
   __shared__ u8 codes[8][256];
   wait_for_inputs();
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, dtype = p.y.dtype;
-  const int elements = dtype == Q4_K || dtype == Q5_K || dtype == Q6_K ? 256 : 32;
+  int elements = dtype == Q4_K || dtype == Q5_K || dtype == Q6_K ? 256 : 32;
+#define BLOCK_ELEMENTS(FORMAT, number) \
+  if (dtype == FORMAT) elements = number;
+  FURTHER_FORMATS(BLOCK_ELEMENTS)
+#undef BLOCK_ELEMENTS
   const i64 blocks = p.h / elements;
   for (i64 i = (i64)blockIdx.x * 8 + warp; i < p.rows.count * blocks; i += (i64)gridDim.x * 8) {
     const i64 r = i / blocks, b = i % blocks;
     const char* x = place(p.x, p.rows, r);
     char* y = place(p.y, p.rows, r) + b * p.blocks.stride[0];
+#define ENCODE(FORMAT, number) \
+  if (dtype == FORMAT) { \
+    Format<FORMAT>::encode([&](int e) { return load_at(p.x, x, b * number + e); }, y); \
+    continue; \
+  }
+    FURTHER_FORMATS(ENCODE)
+#undef ENCODE
     if (elements == 32) {
       encode_block32(load_at(p.x, x, b * 32 + lane), dtype, y);
       continue;

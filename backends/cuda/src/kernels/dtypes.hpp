@@ -21,4 +21,8 @@ enum Dtype {
   Q6_K = 44
 };
 
+/// The block formats with kernels that multiply int8 activations or read planes: row(FORMAT) for each, and last(FORMAT) for the last. A format
+/// in a file of its own, format_<format>.cuh, has neither: kernels that decode sixteen elements at a time take it.
+#define QUERN_CUDA_FAST_FORMATS(row, last) row(Q4_0) row(Q4_1) row(Q5_0) row(Q5_1) row(Q8_0) row(Q4_K) row(Q5_K) last(Q6_K)
+
 }  // namespace quern::cuda

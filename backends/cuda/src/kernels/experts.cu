@@ -146,14 +146,9 @@ template <int N> DEV void dot_of(const ExpertWeights& w, const char* const (&row
       for (int r = 0; r < N; ++r) sums[r] = fmaf(load_at(w.b, rows[r], i), x.at(i), sums[r]);
   } else {
     switch (w.pieces.dtype) {
-      case Q4_0: dot_rows<Q4_0>(w, rows, x, k, sums); break;
-      case Q4_1: dot_rows<Q4_1>(w, rows, x, k, sums); break;
-      case Q5_0: dot_rows<Q5_0>(w, rows, x, k, sums); break;
-      case Q5_1: dot_rows<Q5_1>(w, rows, x, k, sums); break;
-      case Q8_0: dot_rows<Q8_0>(w, rows, x, k, sums); break;
-      case Q4_K: dot_rows<Q4_K>(w, rows, x, k, sums); break;
-      case Q5_K: dot_rows<Q5_K>(w, rows, x, k, sums); break;
-      default: dot_rows<Q6_K>(w, rows, x, k, sums); break;
+#define CALL(FORMAT) dot_rows<FORMAT>(w, rows, x, k, sums)
+      BLOCK_FORMAT_CASES
+#undef CALL
     }
   }
 #pragma unroll

@@ -80,14 +80,9 @@ template <int T, int R>
 DEV void accumulate_any(int dtype, const Blocks* const* w, const i64* row, int k, const Activations& x,
                         float (*acc)[T], bool waits) {
   switch (dtype) {
-    case Q4_0: accumulate<Q4_0, T, R>(w, row, k, x, acc, waits); break;
-    case Q4_1: accumulate<Q4_1, T, R>(w, row, k, x, acc, waits); break;
-    case Q5_0: accumulate<Q5_0, T, R>(w, row, k, x, acc, waits); break;
-    case Q5_1: accumulate<Q5_1, T, R>(w, row, k, x, acc, waits); break;
-    case Q8_0: accumulate<Q8_0, T, R>(w, row, k, x, acc, waits); break;
-    case Q4_K: accumulate<Q4_K, T, R>(w, row, k, x, acc, waits); break;
-    case Q5_K: accumulate<Q5_K, T, R>(w, row, k, x, acc, waits); break;
-    default: accumulate<Q6_K, T, R>(w, row, k, x, acc, waits); break;
+#define CALL(FORMAT) accumulate<FORMAT, T, R>(w, row, k, x, acc, waits)
+    FAST_FORMAT_CASES
+#undef CALL
   }
 }
 

@@ -41,17 +41,9 @@ template <int T> DEV void gemv_exact(const GemvExactParams& p) {
   if (row >= p.rows) return;
   float acc[T] = {};
   switch (p.w.dtype) {
-    case F32: accumulate<F32, T>(p, row, acc); break;
-    case F16: accumulate<F16, T>(p, row, acc); break;
-    case BF16: accumulate<BF16, T>(p, row, acc); break;
-    case Q4_0: accumulate<Q4_0, T>(p, row, acc); break;
-    case Q4_1: accumulate<Q4_1, T>(p, row, acc); break;
-    case Q5_0: accumulate<Q5_0, T>(p, row, acc); break;
-    case Q5_1: accumulate<Q5_1, T>(p, row, acc); break;
-    case Q8_0: accumulate<Q8_0, T>(p, row, acc); break;
-    case Q4_K: accumulate<Q4_K, T>(p, row, acc); break;
-    case Q5_K: accumulate<Q5_K, T>(p, row, acc); break;
-    default: accumulate<Q6_K, T>(p, row, acc); break;
+#define CALL(FORMAT) accumulate<FORMAT, T>(p, row, acc)
+    ANY_FORMAT_CASES
+#undef CALL
   }
 #pragma unroll
   for (int t = 0; t < T; ++t) {

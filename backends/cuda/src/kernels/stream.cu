@@ -87,17 +87,8 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int shar
   }
 }
 
-#define FOR_FORMAT(dtype, CALL) \
-  switch (dtype) { \
-    case Q4_0: CALL(Q4_0); break; \
-    case Q4_1: CALL(Q4_1); break; \
-    case Q5_0: CALL(Q5_0); break; \
-    case Q5_1: CALL(Q5_1); break; \
-    case Q8_0: CALL(Q8_0); break; \
-    case Q4_K: CALL(Q4_K); break; \
-    case Q5_K: CALL(Q5_K); break; \
-    default: CALL(Q6_K); break; \
-  }
+#define FOR_FORMAT(dtype) \
+  switch (dtype) { FAST_FORMAT_CASES }
 
 /// Activations of a block, from memory or made here, as codes and meta in shared memory; their part in s.partial. All that compute.
 template <bool GENERAL> DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* meta, int thread) {
@@ -236,8 +227,9 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false> DEV void stream(con
         const int share = ((warp >> __popc(rows / 2 - 1)) + chunk) & (shares - 1);
         const u32 row = first + chunk * outputs;
         barrier_wait(&full[slot], parity);
-#define DOTS(F) stage_dots<F>(p, p.pieces[part], share, shares, r, row, stages + slot * p.stage_bytes, codes, meta, acc)
-        FOR_FORMAT(q.w.dtype, DOTS)
+#define CALL(F) stage_dots<F>(p, p.pieces[part], share, shares, r, row, stages + slot * p.stage_bytes, codes, meta, acc)
+        FOR_FORMAT(q.w.dtype)
+#undef CALL
         __syncwarp();
         warp_arrive(&empty[slot], lane);
         if (++slot == p.stages) {

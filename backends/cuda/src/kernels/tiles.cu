@@ -278,19 +278,9 @@ template <int F> DEV void shifts_of(const TilesParams& p, int part, int first, i
   }
 }
 
-#define FOR_FORMAT(dtype, CALL) \
-  switch (dtype) { \
-    case Q4_0: CALL(Q4_0); break; \
-    case Q4_1: CALL(Q4_1); break; \
-    case Q5_0: CALL(Q5_0); break; \
-    case Q5_1: CALL(Q5_1); break; \
-    case Q8_0: CALL(Q8_0); break; \
-    case Q4_K: CALL(Q4_K); break; \
-    case Q5_K: CALL(Q5_K); break; \
-    case F16: CALL(F16); break; \
-    case BF16: CALL(BF16); break; \
-    default: CALL(Q6_K); break; \
-  }
+#define LAST_OR_FLOATS(FORMAT) FORMAT_CASE(F16) FORMAT_CASE(BF16) FORMAT_LAST(FORMAT)
+#define FOR_FORMAT(dtype) \
+  switch (dtype) { QUERN_CUDA_FAST_FORMATS(FORMAT_CASE, LAST_OR_FLOATS) }
 
 template <int F, bool ONE>
 DEV void stage_products(const TilesParams& p, int part, int first, int chunk, const char* stage, const Columns& x, float* tot) {
@@ -365,8 +355,9 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
     if (makes && g.residual) addend += at<const float>(g.residual)[(i64)c * q.rows + output];
     if (makes && g.residual2) addend += at<const float>(g.residual2)[(i64)c * q.rows + output];
     barrier_wait(&s.full[slot], (u32)(step / p.stages) & 1u);
-#define PRODUCTS(F) stage_products<F, ONE>(p, part, first, chunk, stages + slot * p.stage_bytes, x, tot)
-    FOR_FORMAT(g.part[part].w.dtype, PRODUCTS)
+#define CALL(F) stage_products<F, ONE>(p, part, first, chunk, stages + slot * p.stage_bytes, x, tot)
+    FOR_FORMAT(g.part[part].w.dtype)
+#undef CALL
     __syncwarp();
     warp_arrive(&s.empty[slot], lane);
     if (!ends) continue;

@@ -150,7 +150,7 @@ constexpr Op table[] = {{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch, 
 }  // namespace
 
 bool has_int8_kernel(const Tensor& weights) {
-  return is_block(weights.dtype) && weights.rank == 2 && (weights.packed_layout || !sdk::gains_by_planes(weights.dtype));
+  return is_fast_format(weights.dtype) && weights.rank == 2 && (weights.packed_layout || !sdk::gains_by_planes(weights.dtype));
 }
 
 std::uint64_t activation_bytes(std::int64_t k) {

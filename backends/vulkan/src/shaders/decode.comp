@@ -3,6 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
 #include "blocks.glsl"
+#include "any_format.glsl"
 layout(constant_id = 1) const int format = Q8_0;
 STORED(BlockRowsParams)
 #define p (ParamsAt(stored).params)
@@ -12,10 +13,10 @@ void main() {
     const uint row = i / p.units, first = i % p.units * 16u;
     ADDRESS(x, p.x, p.rows, row)
     ADDRESS(y, p.y, p.rows, row)
-    const uint n = block_elements(format);
-    const Group group = open_group(x + uint64_t(int64_t(first / n) * int64_t(p.x.step)), format, first % n);
+    const uint n = any_block_elements(format);
+    const Group group = open_any(x + uint64_t(int64_t(first / n) * int64_t(p.x.step)), format, first % n);
     for (uint j = 0u; j < 8u; ++j) {
-      const vec2 w = pair_of(group, format, j);
+      const vec2 w = pair_of_any(group, format, j);
       store_float(y + uint64_t(int64_t(first + 2u * j) * int64_t(p.y.step)), p.y.dtype, w.x);
       store_float(y + uint64_t(int64_t(first + 2u * j + 1u) * int64_t(p.y.step)), p.y.dtype, w.y);
     }

@@ -5,6 +5,8 @@
 #include "blocks.glsl"
 layout(constant_id = 1) const int format = Q8_0;
 #include "encode.glsl"
+#define ENCODES
+#include "any_format.glsl"
 STORED(BlockRowsParams)
 #define p (ParamsAt(stored).params)
 
@@ -13,7 +15,7 @@ void main() {
     const uint row = i / p.units, unit = i % p.units;
     ADDRESS(x, p.x, p.rows, row)
     ADDRESS(y, p.y, p.rows, row)
-    source = Floats(x + uint64_t(int64_t(unit * block_elements(format)) * int64_t(p.x.step)), p.x.dtype, p.x.step);
-    encode_block(y + uint64_t(int64_t(unit) * int64_t(p.y.step)), format);
+    source = Floats(x + uint64_t(int64_t(unit * any_block_elements(format)) * int64_t(p.x.step)), p.x.dtype, p.x.step);
+    encode_any(y + uint64_t(int64_t(unit) * int64_t(p.y.step)), format);
   }
 }

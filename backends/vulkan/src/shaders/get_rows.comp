@@ -5,6 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
 #include "blocks.glsl"
+#include "any_format.glsl"
 #include "planes.glsl"
 layout(constant_id = 1) const int format = F32;
 layout(constant_id = 2) const int wide = 16;
@@ -26,18 +27,18 @@ void main() {
       if (format == I32) Int(to).v = inside ? Int(element).v : 0;
       else store_float(to, p.x_dtype, inside ? load_float(element, format) : 0.0);
     } else {
-      const uint n = block_elements(format);
+      const uint n = any_block_elements(format);
       Group group;
       if (packed != 0) {
         const uint64_t row_blocks = uint64_t(p.h / n);
         group = open_packed(planes_at(p.table, format, uint64_t(p.rows) * row_blocks), uint64_t(max(row, 0)) * row_blocks + uint64_t(first / n),
                             format, first % n);
       } else {
-        group = open_group(from + uint64_t(first / n) * uint64_t(block_bytes(format)), format, first % n);
+        group = open_any(from + uint64_t(first / n) * uint64_t(any_block_bytes(format)), format, first % n);
       }
       for (uint j = 0u; j < 8u; ++j) {
         vec2 w = vec2(0.0);
-        if (inside) w = pair_of(group, format, j);
+        if (inside) w = pair_of_any(group, format, j);
         store_float(y + uint64_t(int64_t(first + 2u * j) * int64_t(p.x_step)), p.x_dtype, w.x);
         store_float(y + uint64_t(int64_t(first + 2u * j + 1u) * int64_t(p.x_step)), p.x_dtype, w.y);
       }

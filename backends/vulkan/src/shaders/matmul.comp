@@ -9,6 +9,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "blocks.glsl"
+#include "any_format.glsl"
 #include "planes.glsl"
 layout(constant_id = 1) const int format = F32;
 layout(constant_id = 2) const int a_dtype = F32;
@@ -25,7 +26,7 @@ int64_t two_steps(uint row, int64_t token, int64_t used) { return int64_t(row / 
 
 void main() {
   const uint lanes = subgroupAdd(1u), lane = subgroupExclusiveAdd(1u);  // whatever the driver packed into this subgroup
-  const uint units = (p.k + 15u) / 16u, n_block = block_elements(format), n_bytes = block_bytes(format), per_block = n_block / 16u;
+  const uint units = (p.k + 15u) / 16u, n_block = any_block_elements(format), n_bytes = any_block_bytes(format), per_block = n_block / 16u;
   for (uint z = gl_WorkGroupID.z; z < p.batch; z += gl_NumWorkGroups.z) {
     uint64_t a = p.a, b = p.b, c = p.c, y = p.y;
     uint rest = z;
@@ -63,7 +64,7 @@ void main() {
               group[r] = open_packed(planes, uint64_t(min(first + uint(r), p.n - 1u)) * uint64_t(p.k / n_block) + uint64_t(unit / per_block), format,
                                      unit % per_block * 16u);
           } else {
-            [[unroll]] for (int r = 0; r < tile_n; ++r) group[r] = open_group(b_row[r] + block, format, unit % per_block * 16u);
+            [[unroll]] for (int r = 0; r < tile_n; ++r) group[r] = open_any(b_row[r] + block, format, unit % per_block * 16u);
           }
           const uint pairs = with_tail != 0 ? min(8u, (p.k - unit * 16u) / 2u) : 8u;
           for (uint j = 0u; j < pairs; ++j) {
@@ -71,7 +72,7 @@ void main() {
             vec2 x[tile_m];
             [[unroll]] for (int t = 0; t < tile_m; ++t) x[t] = vec2(load_packed(a_row[t], a_dtype, k), load_packed(a_row[t], a_dtype, k + 1u));
             [[unroll]] for (int r = 0; r < tile_n; ++r) {
-              const vec2 w = pair_of(group[r], format, j);
+              const vec2 w = pair_of_any(group[r], format, j);
               [[unroll]] for (int t = 0; t < tile_m; ++t) sum[t * tile_n + r] = fma(x[t].y, w.y, fma(x[t].x, w.x, sum[t * tile_n + r]));
             }
           }
