@@ -3,6 +3,7 @@
 #include "tensors.hpp"
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -86,6 +87,9 @@ class StepBuilder final : public LayerContext {
     constexpr std::uint64_t floats = 64, rows = 16;  // parts of both begin at multiples of 256 bytes
     std::uint64_t pool = 0, table = 0;
     for (const AdaptedProduct& product : options.adapted) {
+      if (product.rank * (product.inputs + product.outputs) > std::numeric_limits<std::int32_t>::max() / std::int64_t{options.adapters})
+        throw Error(QUERN_UNSUPPORTED, concat("adapters of rank ", product.rank, " for ", layer_tensor(product.layer, product.part), ", ",
+                                              options.adapters, " at a time, have more than 2^31 numbers; load the model for fewer"));
       const StepGraph::Adapted& added = step.adapted.emplace_back(StepGraph::Adapted{product, pool, table});
       pool += (added.size() * options.adapters + floats - 1) / floats * floats;
       table += (options.max_sequences + rows - 1) / rows * rows;
