@@ -33,9 +33,7 @@ peft::Adapter read_adapter(const std::string& path, const peft::BaseShape& base)
   peft::Adapter adapter = is_folder(path) ? peft::read_folder(path) : peft::read_gguf(path, base);
   try {
     peft::check_fits(adapter, base);
-  } catch (const Error& error) {
-    throw Error(error.code(), concat(path, ": ", error.what()));
-  }
+  } catch (const Error& error) { throw Error(error.code(), concat(path, ": ", error.what())); }
   return adapter;
 }
 
@@ -80,7 +78,8 @@ LoadedAdapter::LoadedAdapter(std::shared_ptr<const Model> model, const std::stri
     of_product_[static_cast<std::size_t>(known - model_->step().adapted.begin())] = &matrix;
     fingerprint_ = add_to_print(fingerprint_, static_cast<std::uint64_t>(known - model_->step().adapted.begin()));
     fingerprint_ = add_to_print(fingerprint_, std::bit_cast<std::uint64_t>(adapter_.scale(matrix)));
-    for (const std::vector<float>* half : {&matrix.a, &matrix.b}) fingerprint_ = add_to_print(fingerprint_, std::as_bytes(std::span(*half)));
+    for (const std::vector<float>* half : {&matrix.a, &matrix.b})
+      fingerprint_ = add_to_print(fingerprint_, std::as_bytes(std::span(*half)));
   }
 }
 
