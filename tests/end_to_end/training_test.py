@@ -281,7 +281,7 @@ class Adapters(Training):
         base = TRAINING / "tiny-qwen3.gguf"
         text = self.folder / "text.txt"
         text.write_text("hello")
-        for verb, *more in (("run", "hello"), ("eval", text), ("bench",)):
+        for verb, *more in (("run", "hello"), ("eval", text), ("bench", "-p", "16", "-n", "8")):
             for adapter, code, words in ((DATA / "peft/tiny-llama-lora", 4, "does not fit the base"), (DATA / "peft/tiny-qwen3-lora:0", 2, "scale"),
                                          (DATA / "peft/none", 4, "no such file")):
                 result = self.quern(verb, base, *more, "--adapter", adapter, env={"QUERN_BACKEND": DEVICE})
