@@ -250,12 +250,11 @@ class Words(Training):
 class Adapters(Training):
     """merge and export, by adapters and logits of peft."""
 
-    def logits(self, model, text):
+    def logits(self, model, text, *flags):
         path = self.folder / "prompt.txt"
         path.write_text(text)
         out = self.folder / "logits.f32"
-        result = self.quern("eval", model, path, "--logits", out, "--activations", "f32", "--kv", "f32",
-                            env=ON_DEVICE)
+        result = self.quern("eval", model, path, "--logits", out, "--activations", "f32", "--kv", "f32", *flags, env=ON_DEVICE)
         self.assertEqual(result.code, 0, result.err)
         return struct.unpack(f"<{out.stat().st_size // 4}f", out.read_bytes())
 
@@ -282,6 +281,37 @@ class Adapters(Training):
                 self.assertEqual(self.quern("merge", self.folder / f"{model}-f32.gguf", f"{adapter}:-1", "-o", nothing, "--type", "f32",
                                             env=ON_DEVICE).code, 0)
                 self.assertLess(max(abs(a - b) for a, b in zip(self.logits(nothing, text), self.logits(base, text))), 1e-4)
+
+    def test_a_model_with_an_adapter_has_the_logits_of_peft(self):
+        for model in ("llama", "qwen3"):
+            text = self.prompt(model)
+            golden_file = TRAINING / f"tiny-{model}-lora-logits.f32"
+            golden = struct.unpack(f"<{golden_file.stat().st_size // 4}f", golden_file.read_bytes())
+            base, adapter = TRAINING / f"tiny-{model}.gguf", DATA / f"peft/tiny-{model}-lora"
+            for form in (adapter, f"{adapter}.gguf"):
+                with self.subTest(form):  # some 1e-6 on the CPU: logits of up to 10 in f32, as for a merged model
+                    self.assertLess(max(abs(a - b) for a, b in zip(self.logits(base, text, "--adapter", form), golden)), 1e-4)
+
+    def test_a_model_with_an_adapter_answers_as_the_merged_one(self):
+        exact = ("--activations", "f32", "--kv", "f32", "--temperature", "0", "-n", "16", "--raw")
+        for model in ("llama", "qwen3"):
+            base, adapter, merged = TRAINING / f"tiny-{model}.gguf", DATA / f"peft/tiny-{model}-lora", self.folder / f"{model}.gguf"
+            self.assertEqual(self.quern("merge", base, f"{adapter}:0.5", "-o", merged, "--type", "f32", env=ON_DEVICE).code, 0)
+            answers = [self.quern_json("run", path, "Name a", *exact, *flags, env=ON_DEVICE)["ids"]
+                       for path, *flags in ((merged,), (base, "--adapter", f"{adapter}:0.5"), (base,))]
+            self.assertEqual(answers[1], answers[0])
+            self.assertNotEqual(answers[1], answers[2])
+
+    def test_an_adapter_that_does_not_fit_is_4_and_a_scale_of_0_is_2(self):
+        base = TRAINING / "tiny-qwen3.gguf"
+        text = self.folder / "text.txt"
+        text.write_text("hello")
+        for verb, *more in (("run", "hello"), ("eval", text), ("bench", "-p", "16", "-n", "8")):
+            for adapter, code, words in ((DATA / "peft/tiny-llama-lora", 4, "does not fit the base"), (DATA / "peft/tiny-qwen3-lora:0", 2, "scale"),
+                                         (DATA / "peft/none", 4, "no such file")):
+                result = self.quern(verb, base, *more, "--adapter", adapter, env=ON_DEVICE)
+                self.assertEqual(result.code, code, result.err)
+                self.assertIn(words, result.err)
 
     def test_an_adapter_goes_to_gguf_and_back(self):
         for model in ("llama", "qwen3"):
