@@ -9,7 +9,8 @@ namespace quern::cpu {
 namespace {
 
 #define QUERN_CPU_ONE(FORMAT, format, with) +1
-static_assert(QUERN_EACH_FORMAT(QUERN_CPU_ONE, ) == std::size(quern_formats), "quern_formats.h: QUERN_EACH_FORMAT and quern_formats differ");
+static_assert(QUERN_EACH_FORMAT(QUERN_CPU_ONE, ) == std::size(quern_formats),
+              "quern_formats.h: QUERN_EACH_FORMAT and quern_formats differ");
 #undef QUERN_CPU_ONE
 
 const BlockCodec& codec_of(quern_dtype dtype) noexcept {
@@ -19,7 +20,8 @@ const BlockCodec& codec_of(quern_dtype dtype) noexcept {
     QUERN_EACH_FORMAT(QUERN_CPU_CODEC, )
 #undef QUERN_CPU_CODEC
     default: {
-      static constexpr BlockCodec none = {[](const Byte*, int, float* out) noexcept { std::fill_n(out, 32, 0.0f); }, [](const float*, Byte*) noexcept {}};
+      static constexpr BlockCodec none = {[](const Byte*, int, float* out) noexcept { std::fill_n(out, 32, 0.0f); },
+                                          [](const float*, Byte*) noexcept {}};
       return none;  // not reached: dtypes are checked when a plan is compiled
     }
   }
