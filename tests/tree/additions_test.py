@@ -162,6 +162,15 @@ class Additions(unittest.TestCase):
         run("ninja", "-C", self.build, *chosen)
         return chosen
 
+    def check_source(self, source, *folders):
+        includes = [f"-I{self.tree / part}" for part in ("plugin-api/include", "base/include", *folders)]
+        run(cache_entry(self.build, "CMAKE_CXX_COMPILER"), "-std=c++20", "-fsyntax-only", *includes, self.tree / source)
+
+    def check_cuda(self, *sources):
+        """Of the CUDA plugin no object: they wait for all kernels."""
+        for source in sources:
+            self.check_source(f"backends/cuda/src/{source}", "backends/cuda/src", self.build / "backends/cuda/tables")
+
     def test_an_op(self):
         targets = self.count("op")
         name = NAME["op"]
@@ -170,9 +179,11 @@ class Additions(unittest.TestCase):
             targets, f"quern_graph.dir/src/ops/{name}.cpp.o", "quern_graph.dir/src/op_table.cpp.o",
             f"backend_cpu_objects.dir/src/ops/{name}.cpp.o", "backend_cpu_objects.dir/src/kernel_table.cpp.o",
             f"backend_vulkan.dir/src/ops/{name}.cpp.o", "backend_vulkan.dir/src/op.cpp.o", f"backends/vulkan/{name}.spv",
-            f"backend_cuda.dir/src/ops/{name}.cpp.o", "backend_cuda.dir/src/op.cpp.o", f"backends/cuda/{name}.sm_90a.cubin",
+            "backends/cuda/tables/kernel_ids.hpp", "backends/cuda/tables/cuda_op_tables.def", f"backends/cuda/{name}.sm_90a.cubin",
             f"quern_conformance_core.dir/ops/{name}.cpp.o", "quern_conformance_core.dir/src/case_table/case_table.cpp.o")
         self.assertGreaterEqual(len(made), 6, made)
+        if (self.build / "backends/cuda/tables/kernel_ids.hpp").exists():
+            self.check_cuda(f"ops/{name}.cpp", "op.cpp")
         # Each table names it: nothing has to list it by hand.
         for file, row in (("backends/cpu/tables/cpu_op_tables.def", f"QUERN_CPU_TABLE({name})"),
                           ("backends/vulkan/tables/vulkan_op_tables.def", f"QUERN_VULKAN_OPS({name})"),
@@ -194,11 +205,8 @@ class Additions(unittest.TestCase):
             "backends/vulkan/matmul.spv", "backends/cuda/cast.sm_90a.cubin",
             "quern_conformance_core.dir/ops/encode_bound.cpp.o")
         self.assertGreaterEqual(len(made), 7, made)
-        # Of the CUDA plugin no object: they wait for all kernels.
-        includes = [f"-I{self.tree / part}" for part in ("plugin-api/include", "base/include", "runtime/graph/include", "models/gguf/include",
-                                                         "backends/cuda/src")]
-        for source in ("models/gguf/src/ggml_types.cpp", "backends/cuda/src/tensor.cpp"):
-            run(cache_entry(self.build, "CMAKE_CXX_COMPILER"), "-std=c++20", "-fsyntax-only", *includes, self.tree / source)
+        self.check_cuda("tensor.cpp")
+        self.check_source("models/gguf/src/ggml_types.cpp", "runtime/graph/include", "models/gguf/include")
         for file, row in (("backends/vulkan/shaders/further_formats.glsl", f"row({name.upper()}, 32u, 14u, open_{name}, pair_{name}, encode_{name})"),
                           ("backends/cuda/tables/further_formats.cuh", f"row({name.upper()}, 32)")):
             path = self.build / file
