@@ -31,7 +31,7 @@ def declarations(text):
     # Ids and tables of block formats: quern_formats.h itself is read better, and a new one does not change the page.
     body = re.sub(r"/\* Block formats, .*?(?=\n#endif)", "", body, flags=re.S)
     body = re.sub(r"^QUERN_FORMAT_TABLE .*?^\};\n", "", body, flags=re.S | re.M)
-    body = re.sub(r"^/\* All of them, in the order of their ids\. \*/\n(#define .*\n)*", "", body, flags=re.M)
+    body = re.sub(r"^/\* All of them, in the order of their ids.*\*/\n(#define (.*\\\n)*.*\n)*", "", body, flags=re.M)
     return re.sub(r"#endif\s*$", "", body.rstrip()).strip("\n")
 
 
