@@ -85,7 +85,10 @@ Plan::Plan(const quern_graph* host_graph, KernelPolicy under, std::vector<std::u
   for (const Node& node : graph.nodes) kernels.push_back(static_cast<const Kernel*>(node.choice.row));
   numerics_key = numerics_of(kernels);
   for (const Kernel* kernel : kernels)
-    if (kernel_family(kernel->name) == "openblas") determinism = QUERN_DETERMINISM_REPEATABLE, uses_openblas = true;
+    if (const std::string_view name = kernel->name; kernel_family(name) == "openblas" || name.find(".blocked.") != std::string_view::npos) {
+      determinism = QUERN_DETERMINISM_REPEATABLE;
+      uses_openblas = uses_openblas || kernel_family(name) == "openblas";
+    }
   const Uses uses(graph);
   Formed formed = form_steps(graph, kernels, uses, policy);
   steps = std::move(formed.steps);

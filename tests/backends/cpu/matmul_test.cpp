@@ -69,7 +69,7 @@ TEST(Matmul, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
       std::vector<float> first;
       for (const std::uint32_t threads : {1u, 2u})
         for (const std::int64_t m : {64, 1, 2, 3, 5, 8, 17}) {
-          Plugin plugin(threads, {{"force_kernel", family}});
+          Plugin plugin(threads, {{"force_kernel", family}, {"deterministic", "1"}});
           Tensor some = make(QUERN_F32, {m, k});
           std::memcpy(some.f32().data(), a.f32().data(), some.bytes());
           const Tensor y = make(QUERN_F32, {m, n});
@@ -94,23 +94,88 @@ TEST(Matmul, GivesTheSameBitsUnderAvx2AndAvx512) {
     }
 }
 
-TEST(Matmul, LargeF32ProductsGoThroughOpenBlasUnlessTheOrderIsFixed) {
-  Plugin free(2), fixed(2, {{"deterministic", "1"}}), own(2, {{"force_kernel", "avx2"}});
-  const Plugin forced(1, {{"force_kernel", "openblas"}});
-  if (forced.created().status != QUERN_OK) GTEST_SKIP() << forced.created().text;
+TEST(Matmul, ProductsOfManyRowsGoInBlocksUnlessTheOrderIsFixed) {
+  Plugin free(2), fixed(2, {{"deterministic", "1"}}), own(2, {{"force_kernel", "avx2"}, {"deterministic", "1"}});
   const Tensor a = random_tensor(QUERN_F32, {70, 300}, 13), b = random_tensor(QUERN_F32, {130, 300}, 14),
                bias = random_tensor(QUERN_F32, {130}, 15);
   const Tensor y = make(QUERN_F32, {70, 130}), z = make(QUERN_F32, {70, 130}), w = make(QUERN_F32, {70, 130});
   std::string kernel;
   ASSERT_EQ(run_node(free, QUERN_OP_MATMUL, {a, b}, {y}, {}, &kernel).status, QUERN_OK);
-  EXPECT_EQ(kernel, "matmul.f32.openblas");
+  EXPECT_NE(kernel.find("matmul.blocked."), std::string::npos) << kernel;
   EXPECT_LE(worst_error(a, b, y, 70, 130, 300), 1.0);
   ASSERT_EQ(run_node(free, QUERN_OP_MATMUL, {a, b, bias}, {z}, {{QUERN_KEY_ALPHA, -1.0}}).status, QUERN_OK);
   for (std::size_t i = 0; i < 70 * 130; ++i) EXPECT_EQ(z.f32()[i], bias.f32()[i % 130] - y.f32()[i]);
   ASSERT_EQ(run_node(fixed, QUERN_OP_MATMUL, {a, b}, {z}, {}, &kernel).status, QUERN_OK);
-  EXPECT_EQ(kernel.find("openblas"), std::string::npos) << kernel;
+  EXPECT_EQ(kernel.find("blocked"), std::string::npos) << kernel;
   ASSERT_EQ(run_node(own, QUERN_OP_MATMUL, {a, b}, {w}).status, QUERN_OK);
   EXPECT_EQ(std::memcmp(z.f32().data(), w.f32().data(), z.bytes()), 0);
+}
+
+TEST(Matmul, OpenBlasRunsWhereItIsForced) {
+  Plugin forced(1, {{"force_kernel", "matmul.f32.openblas"}});
+  if (Plugin any(1, {{"force_kernel", "openblas"}}); any.created().status != QUERN_OK) GTEST_SKIP() << any.created().text;
+  const Tensor a = random_tensor(QUERN_F32, {70, 300}, 13), b = random_tensor(QUERN_F32, {130, 300}, 14), y = make(QUERN_F32, {70, 130});
+  std::string kernel;
+  ASSERT_EQ(run_node(forced, QUERN_OP_MATMUL, {a, b}, {y}, {}, &kernel).status, QUERN_OK);
+  EXPECT_EQ(kernel, "matmul.f32.openblas");
+  EXPECT_LE(worst_error(a, b, y, 70, 130, 300), 1.0);
+}
+
+/// [k, n] of [n, k].
+Tensor turned(const Tensor& x, std::int64_t rows, std::int64_t columns) {
+  Tensor y = make(x.dtype, {columns, rows});
+  const std::size_t unit = x.bytes() / static_cast<std::size_t>(rows * columns);
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c)
+      std::memcpy(y.raw().data() + static_cast<std::size_t>(c * rows + r) * unit,
+                  x.raw().data() + static_cast<std::size_t>(r * columns + c) * unit, unit);
+  return y;
+}
+
+TEST(Matmul, ProductsInBlocksAreAccurateForEveryTransposeDtypeAndInstructionSet) {
+  struct Size {
+    std::int64_t m, n, k;
+  };
+  // A panel and its remains, one strip and more, one block of k and more, with a part of 32 behind.
+  for (const std::string& family : families())
+    for (const Size& s : {Size{32, 8, 576}, Size{37, 75, 200}, Size{300, 33, 193}})
+      for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16})
+        for (const int transposes : {0, 1, 2, 3}) {
+          Plugin plugin(2, {{"force_kernel", family}});
+          const Tensor a = random_tensor(dtype, {s.m, s.k}, 21), b = random_tensor(dtype, {s.n, s.k}, 22), y = make(QUERN_F32, {s.m, s.n});
+          const bool ta = (transposes & 1) != 0, tb = (transposes & 2) != 0;
+          std::string kernel;
+          const Outcome outcome = run_node(plugin, QUERN_OP_MATMUL, {ta ? turned(a, s.m, s.k) : a, tb ? turned(b, s.n, s.k) : b}, {y},
+                                           {{QUERN_KEY_TRANSPOSE_A, ta ? 1.0 : 0.0}, {QUERN_KEY_TRANSPOSE_B, tb ? 1.0 : 0.0}}, &kernel);
+          ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
+          EXPECT_NE(kernel.find("blocked"), std::string::npos) << kernel;
+          EXPECT_LE(worst_error(a, b, y, s.m, s.n, s.k), 1.0)
+              << kernel << " dtype " << dtype << " transposes " << transposes << " m " << s.m;
+        }
+}
+
+TEST(Matmul, ProductsInBlocksHaveTheSameBitsForAnyThreadsAndRows) {
+  // More than 1,020 rows, and k long enough for slabs.
+  struct Size {
+    std::int64_t m, n, k;
+  };
+  for (const Size& s : {Size{1100, 40, 200}, Size{1020, 32, 8448}}) {
+    const Tensor a = random_tensor(QUERN_F32, {s.m, s.k}, 23), w = random_tensor(s.k % 32 == 0 ? QUERN_Q4_0 : QUERN_F32, {s.n, s.k}, 24),
+                 y = make(QUERN_F32, {s.m, s.n});
+    Plugin one(1);
+    ASSERT_EQ(run_node(one, QUERN_OP_MATMUL, {a, w}, {y}).status, QUERN_OK);
+    for (const std::uint32_t threads : {2u, 3u, 4u}) {
+      Plugin several(threads);
+      const Tensor z = make(QUERN_F32, {s.m, s.n});
+      ASSERT_EQ(run_node(several, QUERN_OP_MATMUL, {a, w}, {z}).status, QUERN_OK);
+      EXPECT_EQ(std::memcmp(y.f32().data(), z.f32().data(), y.bytes()), 0) << threads << " threads, k " << s.k;
+    }
+    Plugin few(2);
+    const Tensor some = make(QUERN_F32, {33, s.k}), z = make(QUERN_F32, {33, s.n});
+    std::memcpy(some.f32().data(), a.f32().data(), some.bytes());
+    ASSERT_EQ(run_node(few, QUERN_OP_MATMUL, {some, w}, {z}).status, QUERN_OK);
+    EXPECT_EQ(std::memcmp(y.f32().data(), z.f32().data(), z.bytes()), 0) << "33 rows, k " << s.k;
+  }
 }
 
 TEST(Matmul, AddsBiasAndScaledCAndAlpha) {

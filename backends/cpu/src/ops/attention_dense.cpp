@@ -1,167 +1,179 @@
 // Softmax attention over dense keys and values, with the log of the sum of exp that the gradient needs.
 //
-// One row of q at a time: scores of the keys that it sees, then their softmax, then values in f32 blocks of 64 keys. A hidden key
-// and its value never enter arithmetic. A sink is in lse, since it takes mass; a row that sees no key is zeros, with the sink or -inf
-// as its lse.
+//   tiles    the rows of all heads of a kv head, some 96 of them, x 64 keys: scores, probabilities and weighted values by simd/attention.cpp,
+//            which carries a row's largest score and its sums from block to block
+//   hidden   a hidden key's score is replaced and its value not read. Where a mask hides keys from both ends of a block, the row's range
+//            shrinks; only holes inside cost more
+// A sink is in lse, since it takes mass; a row that sees no key is zeros, with the sink or -inf as its lse.
 #include "alibi.hpp"
 #include "dense_attention.hpp"
 #include "map_rows.hpp"
+#include "matmul_rows.hpp"
 
 #include <limits>
 
 namespace quern::cpu {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr std::int64_t value_block = 64;
+constexpr float dense_hidden = -std::numeric_limits<float>::infinity();
+constexpr std::int64_t dense_rows = 96;  // of a tile, where the heads of a kv head are not more
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_attention_dense(const OpCall& call) {
   const TensorView &y = call.output(0), &lse = call.output(1);
   if (Verdict e = check_dense_attention(call, 3, 4); !e) return e;
   if (Verdict e = check_attention_rows(call, y, "y"); !e) return e;
   return lse.present() ? check_attention_lse(call, lse) : Verdict::yes();
 }
 
-/// One thread's memory.
-struct Work {
-  float *query, *row, *scores, *mask, *output, *block;
+/// Sizes of a tile; d and dv are padded.
+struct DenseSizes {
+  std::int64_t group, queries, rows, d, dv;
 };
-std::int64_t work_floats(const OpCall& call, float* base, Work& w) noexcept {
-  const std::int64_t keys = call.input(1).dims[1], d = call.input(0).dims[3], dv = call.input(2).dims[3];
-  std::int64_t at = 0;
-  const auto take = [&](std::int64_t count) { return (at += count, base == nullptr ? nullptr : base + at - count); };
-  w.query = take(d);
-  w.row = take(std::max(d, dv));
-  w.scores = take(keys);
-  w.mask = take(keys);
-  w.output = take(dv);
-  w.block = take(dv);
-  return at;
+DenseSizes dense_sizes(const OpCall& call) noexcept {
+  const std::int64_t group = call.input(0).dims[2] / call.input(1).dims[2];
+  const std::int64_t queries = std::clamp<std::int64_t>(dense_rows / group, 1, attention_block);
+  return {group, queries, group * queries, padded(call.input(0).dims[3]), padded(call.input(2).dims[3])};
 }
-std::uint64_t scratch(const OpCall& call) noexcept {
-  Work w{};
-  return static_cast<std::uint64_t>(work_floats(call, nullptr, w)) * 4 * call.thread_count;
+std::int64_t dense_floats(const DenseSizes& s) noexcept {
+  return s.rows * (s.d + s.dv + attention_block + 4) + attention_block * (2 * s.d + s.dv + 1);
+}
+std::uint64_t scratch_attention_dense(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(dense_floats(dense_sizes(call))) * 4 * call.thread_count;
 }
 
-/// Row `head` of position (batch, position) as f32: in place where it is that already.
-const float* head_row(const TensorView& x, std::int64_t batch, std::int64_t position, std::int64_t head, float* buffer) noexcept {
-  const std::byte* from = x.data + batch * x.strides[0] + position * x.strides[1] + head * x.strides[2];
-  if (!rows_are_packed(x)) load_floats(from, x.dtype, x.strides[3], 0, x.dims[3], buffer);
-  else if (x.dtype == QUERN_F32) return reinterpret_cast<const float*>(from);
-  else portable::vectors.to_floats(x.dtype, from, x.dims[3], buffer);
-  return buffer;
-}
-
-/// In 16 lanes, which add up in pairs.
-float dot(const float* a, const float* b, std::int64_t n) noexcept {
-  float lanes[16] = {};
-  std::int64_t i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (int l = 0; l < 16; ++l) lanes[l] += a[i + l] * b[i + l];
-  for (int l = 0; i < n; ++i, ++l) lanes[l] += a[i] * b[i];
-  for (int half = 8; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-  return lanes[0];
-}
-
-class Row {
+/// Some queries of all heads of a kv head. Row r is query r % queries_ of head r / queries_ of the group.
+class DenseTile {
  public:
-  Row(const OpCall& call, const TensorView& shape, Work work) noexcept
+  DenseTile(const OpCall& call, const Vectors& vectors, float* memory) noexcept
       : call_(call),
-        shape_(shape),
-        w_(work),
+        vectors_(vectors),
+        sizes_(dense_sizes(call)),
+        shape_(score_shape(call.input(0), call.input(1))),
         scale_(static_cast<float>(call.real(QUERN_KEY_SCALE))),
-        cap_(static_cast<float>(call.real(QUERN_KEY_SOFTCAP))),
-        group_(shape.dims[1] / call.input(1).dims[2]) {}
+        cap_(static_cast<float>(call.real(QUERN_KEY_SOFTCAP))) {
+    const auto take = [&memory](std::int64_t count) { return (memory += count, memory - count); };
+    q_ = take(sizes_.rows * sizes_.d);
+    output_ = take(sizes_.rows * sizes_.dv);
+    scores_ = take(sizes_.rows * attention_block);
+    keys_ = take(attention_block * sizes_.d);
+    turned_ = take(attention_block * sizes_.d);
+    values_ = take(attention_block * sizes_.dv);
+    mask_ = take(attention_block);
+    maximum_ = take(sizes_.rows);
+    sum_ = take(sizes_.rows);
+    low_ = reinterpret_cast<std::int32_t*>(take(sizes_.rows));
+    high_ = reinterpret_cast<std::int32_t*>(take(sizes_.rows));
+  }
 
-  /// Row `row` of q, counted over batch, queries and heads.
-  void run(std::int64_t row) noexcept {
-    const std::int64_t heads = shape_.dims[1], queries = shape_.dims[2];
-    head_ = row % heads;
-    query_ = row / heads % queries;
-    batch_ = row / heads / queries;
-    const KeyRange seen = visible_keys(call_, query_, shape_.dims[3]);
-    first_ = seen.first;
-    end_ = seen.end;
-    make_scores();
-    const TensorView& sinks = call_.input(4);
-    const float sink = sinks.present() ? load_scalar(sinks, head_) : -infinity;
-    float top = std::max(portable::vectors.maximum(w_.scores + first_, end_ - first_), sink);
-    top = top == -infinity ? 0.0f : std::min(top, std::numeric_limits<float>::max());
-    const float sum = portable::vectors.exp_sum(w_.scores + first_, top, end_ - first_, w_.scores + first_),
-                all = sum + std::exp(sink - top);
-    weigh_values();
-    const std::int64_t size = call_.input(2).dims[3];
-    for (std::int64_t i = 0; i < size; ++i) w_.output[i] = sum == 0.0f ? 0.0f : w_.output[i] / all;
-    store_row(call_.output(0), row, 0, size, w_.output);
-    if (const TensorView& lse = call_.output(1); lse.present())
-      store_scalar(lse, row, static_cast<float>(static_cast<double>(top) + std::log(static_cast<double>(all))));
+  /// Queries from `first` on of the heads of a kv head.
+  void run(std::int64_t batch, std::int64_t kv_head, std::int64_t first, const Context& context) noexcept {
+    batch_ = batch;
+    kv_head_ = kv_head;
+    first_ = first;
+    queries_ = std::min(sizes_.queries, shape_.dims[2] - first);
+    rows_ = queries_ * sizes_.group;
+    for (std::int64_t r = 0; r < rows_; ++r) load(call_.input(0), first_ + query_of(r), head_of(r), q_ + r * sizes_.d);
+    std::fill_n(output_, rows_ * sizes_.dv, 0.0f);
+    std::fill_n(maximum_, rows_, dense_hidden);
+    std::fill_n(sum_, rows_, 0.0f);
+    const std::int64_t begin = visible_keys(call_, first_, shape_.dims[3]).first,
+                       end = visible_keys(call_, first_ + queries_ - 1, shape_.dims[3]).end;
+    for (std::int64_t block = begin / attention_block * attention_block; block < end && !context.cancelled(); block += attention_block)
+      add_block(block, std::max<std::int64_t>(0, begin - block), std::min(attention_block, end - block));
+    for (std::int64_t r = 0; r < rows_; ++r) finish(r);
   }
 
  private:
-  /// scale, softcap, then the mask; hidden keys are -inf.
-  void make_scores() noexcept {
-    const TensorView &q = call_.input(0), &k = call_.input(1), &mask = call_.input(3);
-    const bool bytes = mask.dtype == QUERN_U8;
-    const float* query = head_row(q, batch_, query_, head_, w_.query);
-    const float slope = alibi_slope(call_.real(QUERN_KEY_MAX_BIAS), head_, shape_.dims[1]);
-    if (mask.present()) {
-      const std::int64_t row = (batch_ * shape_.dims[1] + head_) * shape_.dims[2] + query_;
-      load_floats(broadcast_row_pointer(mask, shape_, row), mask.dtype, mask.stride_from_end(0), first_, end_ - first_, w_.mask + first_);
+  std::int64_t query_of(std::int64_t row) const noexcept { return row % queries_; }
+  std::int64_t head_of(std::int64_t row) const noexcept { return kv_head_ * sizes_.group + row / queries_; }
+
+  void load(const TensorView& x, std::int64_t position, std::int64_t head, float* to) const noexcept {
+    pack_activations(vectors_, x.dtype, x.data + batch_ * x.strides[0] + position * x.strides[1] + head * x.strides[2], x.strides[3],
+                     x.dims[3], to);
+  }
+
+  /// Keys block + begin .. block + end, outside which no row sees any.
+  void add_block(std::int64_t block, std::int64_t begin, std::int64_t end) noexcept {
+    for (std::int64_t j = begin; j < end; ++j) load(call_.input(1), block + j, kv_head_, keys_ + j * sizes_.d);
+    vectors_.turn_keys(keys_, begin, end, sizes_.d, turned_);
+    vectors_.attention_scores({turned_, sizes_.d, begin, end, q_, rows_, scale_, scores_});
+    bool seen = false, holes = false;
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const KeyRange range = visible_keys(call_, first_ + query_of(r), shape_.dims[3]);
+      std::int64_t low = std::max(range.first - block, begin), high = std::min(range.end - block, end);
+      finish_scores(r, block, low, high, holes);
+      low_[r] = static_cast<std::int32_t>(low);
+      high_[r] = static_cast<std::int32_t>(high);
+      seen = seen || low < high;
     }
-    for (std::int64_t j = first_; j < end_; ++j) {
-      if (mask.present() && (bytes ? w_.mask[j] == 0.0f : w_.mask[j] == -infinity)) {
-        w_.scores[j] = -infinity;
-        continue;
-      }
-      float score = scale_ * dot(query, head_row(k, batch_, j, head_ / group_, w_.row), q.dims[3]);
-      if (cap_ > 0.0f) score = cap_ * std::tanh(score / cap_);
-      if (mask.present() && !bytes) score += slope * w_.mask[j];
-      w_.scores[j] = score;
+    if (!seen) return;
+    for (std::int64_t j = begin; j < end; ++j) load(call_.input(2), block + j, kv_head_, values_ + j * sizes_.dv);
+    vectors_.attention({rows_, end, low_, high_, scores_, values_, sizes_.dv, holes, maximum_, sum_, output_});
+  }
+
+  /// Softcap, then the mask, for keys [low, high) of the block; hidden keys are -inf, and those at both ends leave the range.
+  void finish_scores(std::int64_t row, std::int64_t block, std::int64_t& low, std::int64_t& high, bool& holes) noexcept {
+    const TensorView& mask = call_.input(3);
+    float* s = scores_ + row * attention_block;
+    if (low >= high) return;
+    if (cap_ > 0.0f) vectors_.softcap(s + low, cap_, high - low, s + low);
+    if (!mask.present()) return;
+    const std::int64_t at = (batch_ * shape_.dims[1] + head_of(row)) * shape_.dims[2] + first_ + query_of(row);
+    load_floats(broadcast_row_pointer(mask, shape_, at), mask.dtype, mask.stride_from_end(0), block + low, high - low, mask_ + low);
+    const bool bytes = mask.dtype == QUERN_U8;
+    const float hidden = bytes ? 0.0f : dense_hidden;
+    while (low < high && mask_[low] == hidden) ++low;
+    while (low < high && mask_[high - 1] == hidden) --high;
+    const float slope = bytes ? 0.0f : alibi_slope(call_.real(QUERN_KEY_MAX_BIAS), head_of(row), shape_.dims[1]);
+    for (std::int64_t j = low; j < high; ++j) {
+      if (mask_[j] == hidden) s[j] = dense_hidden, holes = true;
+      else if (!bytes && mask_[j] != 0.0f) s[j] += slope * mask_[j];
     }
   }
 
-  /// output = sum of probability times value; a probability of 0 leaves its value alone.
-  void weigh_values() noexcept {
-    const TensorView& v = call_.input(2);
-    const std::int64_t size = v.dims[3];
-    std::fill_n(w_.output, size, 0.0f);
-    for (std::int64_t block = first_; block < end_; block += value_block) {
-      std::fill_n(w_.block, size, 0.0f);
-      for (std::int64_t j = block; j < std::min(end_, block + value_block); ++j) {
-        const float p = w_.scores[j];
-        if (p == 0.0f) continue;
-        const float* value = head_row(v, batch_, j, head_ / group_, w_.row);
-        for (std::int64_t i = 0; i < size; ++i) w_.block[i] += p * value[i];
-      }
-      for (std::int64_t i = 0; i < size; ++i) w_.output[i] += w_.block[i];
-    }
+  void finish(std::int64_t row) noexcept {
+    const TensorView& sinks = call_.input(4);
+    const std::int64_t size = call_.input(2).dims[3], head = head_of(row);
+    const std::int64_t at = (batch_ * shape_.dims[2] + first_ + query_of(row)) * shape_.dims[1] + head;
+    const float sink = sinks.present() ? load_scalar(sinks, head) : dense_hidden, sum = sum_[row];
+    float top = std::max(maximum_[row], sink);
+    top = top == dense_hidden ? 0.0f : std::min(top, std::numeric_limits<float>::max());
+    const float factor = sum == 0.0f ? 0.0f : std::exp(maximum_[row] - top), all = sum * factor + std::exp(sink - top);
+    float* out = output_ + row * sizes_.dv;
+    if (sum == 0.0f) std::fill_n(out, size, 0.0f);
+    else
+      for (std::int64_t i = 0; i < size; ++i) out[i] = out[i] * factor / all;
+    store_row(call_.output(0), at, 0, size, out);
+    if (const TensorView& lse = call_.output(1); lse.present())
+      store_scalar(lse, at, static_cast<float>(static_cast<double>(top) + std::log(static_cast<double>(all))));
   }
 
   const OpCall& call_;
-  const TensorView& shape_;
-  Work w_;
+  const Vectors& vectors_;
+  DenseSizes sizes_;
+  TensorView shape_;
   float scale_, cap_;
-  std::int64_t group_, batch_ = 0, query_ = 0, head_ = 0, first_ = 0, end_ = 0;
+  std::int64_t batch_ = 0, kv_head_ = 0, first_ = 0, queries_ = 0, rows_ = 0;
+  float *q_, *output_, *scores_, *keys_, *turned_, *values_, *mask_, *maximum_, *sum_;
+  std::int32_t *low_, *high_;
 };
 
-void run(const OpCall& call, Context& context) noexcept {
-  const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2), shape = score_shape(q, k);
-  Work unused{};
-  const std::int64_t floats = work_floats(call, nullptr, unused);
-  context.parallel(row_count(q), rows_a_part((k.dims[1] + 1) * (q.dims[3] + v.dims[3]), 262144),
-                   [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
-                     Work work{};
-                     work_floats(call, reinterpret_cast<float*>(context.scratch()) + thread * floats, work);
-                     Row row(call, shape, work);
-                     for (std::int64_t i = begin; i < end; ++i) row.run(i);
-                   });
+template <Isa isa>
+void run_attention_dense(const OpCall& call, Context& context) noexcept {
+  const DenseSizes sizes = dense_sizes(call);
+  const std::int64_t floats = dense_floats(sizes), kv_heads = call.input(1).dims[2],
+                     blocks = (call.input(0).dims[1] + sizes.queries - 1) / sizes.queries;
+  context.parallel(call.input(0).dims[0] * kv_heads * blocks, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    DenseTile tile(call, vectors_of(isa), reinterpret_cast<float*>(context.scratch()) + thread * floats);
+    for (std::int64_t i = begin; i < end; ++i) tile.run(i / blocks / kv_heads, i / blocks % kv_heads, i % blocks * sizes.queries, context);
+  });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_ATTENTION_DENSE, "attention_dense.portable", Isa::baseline, accepts, run, scratch}};
+constexpr Kernel kernels_attention_dense[] = {QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_DENSE, "attention_dense", accepts_attention_dense,
+                                                                run_attention_dense, scratch_attention_dense, false)};
 
 }  // namespace
 
-const std::span<const Kernel> attention_dense_kernels = kernels;
+const std::span<const Kernel> attention_dense_kernels = kernels_attention_dense;
 
 }  // namespace quern::cpu

@@ -1,5 +1,5 @@
 // copy: the same bytes under other strides. cast: another dtype, rounded to nearest even; block formats by their rules.
-#include "tables.hpp"
+#include "vectorised.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -86,7 +86,35 @@ void run_cast(const OpCall& call, Context& context) noexcept {
   });
 }
 
+/// Floats and blocks to f32, and f32 to 16 bits, in packed rows.
+Verdict accepts_packed_cast(const OpCall& call) {
+  if (Verdict v = accepts_cast(call); !v) return v;
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const bool widens = y.dtype == QUERN_F32 && (is_float(x.dtype) || is_block(x.dtype)), narrows = x.dtype == QUERN_F32 && is_float(y.dtype);
+  if (x.dtype == y.dtype || (!widens && !narrows)) return Verdict::no(concat("x is ", dtype_name(x.dtype), " and y ", dtype_name(y.dtype)));
+  if (!rows_are_packed(x) || !rows_are_packed(y)) return Verdict::no("the rows of x and y are not packed");
+  return Verdict::yes();
+}
+
+template <Isa isa>
+void run_packed_cast(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const Vectors& vectors = vectors_of(isa);
+  constexpr std::int64_t part = 8192;  // a multiple of every block
+  const std::int64_t n = row_length(x), parts = (n + part - 1) / part, unit = unit_elements(x.dtype);
+  context.parallel(row_count(x) * parts, rows_a_part(std::min(n, part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = i / parts, first = i % parts * part, count = std::min(part, n - first);
+      const std::byte* from = row_pointer(x, row) + first / unit * unit_bytes(x.dtype);
+      std::byte* to = row_pointer(y, row) + first * unit_bytes(y.dtype);
+      if (y.dtype == QUERN_F32) vectors.to_floats(x.dtype, from, count, reinterpret_cast<float*>(to));
+      else vectors.from_floats(y.dtype, reinterpret_cast<const float*>(from), count, to);
+    }
+  });
+}
+
 constexpr Kernel kernels_copy[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_CAST, "cast.rows", accepts_packed_cast, run_packed_cast, nullptr, false),
     {QUERN_OP_COPY, "copy.portable", Isa::baseline, accepts_copy, run_copy, nullptr, true},
     {QUERN_OP_CAST, "cast.portable", Isa::baseline, accepts_cast, run_cast},
 };

@@ -35,6 +35,7 @@ double row_loss(const OpCall& call, std::int64_t row, std::int64_t label, double
   return loss;
 }
 
+template <Isa isa>
 void run_cross_entropy(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &label = call.input(1), &loss = call.output(0), &lse = call.output(1);
   const std::int64_t ignore = call.integer(QUERN_KEY_IGNORE), n = row_length(x);
@@ -44,7 +45,7 @@ void run_cross_entropy(const OpCall& call, Context& context) noexcept {
       const std::int64_t wanted = load_integer(label, row);
       const bool in_range = wanted >= 0 && wanted < n;
       if (!in_range && wanted != ignore) context.fault(QUERN_FAULT_INDEX_RANGE);
-      const double sum = log_sum_exp(x, row);
+      const double sum = log_sum_exp(x, row, vectors_of(isa));
       store_scalar(lse, row, static_cast<float>(sum));
       store_scalar(loss, row, in_range && wanted != ignore ? static_cast<float>(row_loss(call, row, wanted, sum)) : 0.0f);
     }
@@ -52,7 +53,7 @@ void run_cross_entropy(const OpCall& call, Context& context) noexcept {
 }
 
 constexpr Kernel kernels_cross_entropy[] = {
-    {QUERN_OP_CROSS_ENTROPY, "cross_entropy.portable", Isa::baseline, accepts_cross_entropy, run_cross_entropy, nullptr, true}};
+    QUERN_CPU_KERNELS(QUERN_OP_CROSS_ENTROPY, "cross_entropy", accepts_cross_entropy, run_cross_entropy, nullptr, true)};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // add, sub, mul, div and scale: y in f32 with one rounding at the store, rows broadcast, any strides and any mix of float dtypes.
-#include "tables.hpp"
+#include "vectorised.hpp"
 
 #include <algorithm>
 
@@ -85,7 +85,37 @@ void run_scale(const OpCall& call, Context& context) noexcept {
   });
 }
 
+/// Packed f32 rows whose b is no single number, and no factor.
+Verdict accepts_packed_rows(const OpCall& call) {
+  if (Verdict v = accepts_binary(call); !v) return v;
+  for (const auto& [view, name] : {std::pair{&call.input(0), "a"}, std::pair{&call.input(1), "b"}, std::pair{&call.output(0), "y"}})
+    if (view->dtype != QUERN_F32 || !rows_are_packed(*view)) return Verdict::no(concat(name, " is not f32 in packed rows"));
+  if (row_length(call.input(1)) != row_length(call.input(0))) return Verdict::no("one number of b is for a row of a");
+  if (call.op == QUERN_OP_ADD && call.real(QUERN_KEY_ALPHA) != 1.0) return Verdict::no("b has a factor");
+  return Verdict::yes();
+}
+
+template <Isa isa>
+void run_packed_rows(const OpCall& call, Context& context) noexcept {
+  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
+  const auto body = call.op == QUERN_OP_ADD ? vectors_of(isa).add : vectors_of(isa).mul;
+  const auto floats = [](std::byte* from) { return reinterpret_cast<float*>(from); };
+  if (same_shape(a, b) && is_contiguous(a) && is_contiguous(b) && is_contiguous(y)) {
+    context.parallel(element_count(a), 16384, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+      body(floats(a.data) + begin, floats(b.data) + begin, end - begin, floats(y.data) + begin);
+    });
+    return;
+  }
+  const std::int64_t n = row_length(a);
+  context.parallel(row_count(a), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    for (std::int64_t row = begin; row < end; ++row)
+      body(floats(row_pointer(a, row)), floats(broadcast_row_pointer(b, a, row)), n, floats(row_pointer(y, row)));
+  });
+}
+
 constexpr Kernel kernels_elementwise[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_ADD, "add.rows", accepts_packed_rows, run_packed_rows, nullptr, false),
+    QUERN_CPU_KERNELS(QUERN_OP_MUL, "mul.rows", accepts_packed_rows, run_packed_rows, nullptr, false),
     {QUERN_OP_ADD, "add.portable", Isa::baseline, accepts_binary, run_add},
     {QUERN_OP_SUB, "sub.portable", Isa::baseline, accepts_binary, run_sub},
     {QUERN_OP_DIV, "div.portable", Isa::baseline, accepts_binary, run_div},

@@ -24,17 +24,19 @@ inline float largest(const TensorView& x, std::int64_t row) noexcept {
 }
 
 /// log(sum(exp(x - shift))) + shift with the largest x as shift; f32 sums of 256 in 16 lanes, added up in f64.
-inline double log_sum_exp(const TensorView& x, std::int64_t row) noexcept {
-  const float best = largest(x, row);
-  if (std::isnan(best) || std::isinf(best)) return static_cast<double>(best);
-  float buffer[map_part];
-  double sum = 0.0;
+inline double log_sum_exp(const TensorView& x, std::int64_t row, const Vectors& vectors) noexcept {
+  float buffer[map_part], best = -std::numeric_limits<float>::infinity();
   const std::int64_t n = row_length(x);
-  for (std::int64_t first = 0; first < n; first += map_part) {
-    const std::int64_t count = std::min(map_part, n - first);
-    load_row(x, row, first, count, buffer);
-    sum += static_cast<double>(portable::vectors.exp_sum(buffer, best, count, buffer));
-  }
+  const auto each_part = [&](const auto& body) {
+    for (std::int64_t first = 0; first < n; first += map_part) {
+      const std::int64_t count = std::min(map_part, n - first);
+      body(part_floats(vectors, x, row, first, count, buffer), count);
+    }
+  };
+  each_part([&](const float* part, std::int64_t count) { best = std::max(best, vectors.maximum(part, count)); });
+  if (std::isinf(best)) return static_cast<double>(largest(x, row));  // a NaN, which wins, is dropped above and shows in a sum
+  double sum = 0.0;
+  each_part([&](const float* part, std::int64_t count) { sum += static_cast<double>(vectors.exp_sum(part, best, count, buffer)); });
   return static_cast<double>(best) + std::log(sum);
 }
 

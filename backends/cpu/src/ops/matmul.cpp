@@ -3,6 +3,7 @@
 // The rows of b are cut into parts of 8 and more; a thread computes all tokens of its part. Activations that are not packed f32 rows
 // of a multiple of 32 are first copied so, with zeros behind, into scratch. Rows of b that are not packed along k are
 // copied part by part, which keeps the order of summation. Bias, c, alpha and another dtype of y are applied to the part in scratch.
+#include "matmul_blocked.hpp"
 #include "matmul_epilogue.hpp"
 #include "matmul_openblas.hpp"
 #include "matmul_rows.hpp"
@@ -100,7 +101,7 @@ void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Con
         p.y = stage ? own + layout.outputs : reinterpret_cast<float*>(matmul_batch(y, a, batch) + t * y.stride_from_end(1)) + first;
         p.y_stride = stage ? p.rows : y.stride_from_end(1) / 4;
         vectors.matmul(p);
-        if (stage) matmul_finish(call, p.y, batch, t, p.tokens, first, p.rows);
+        if (stage) matmul_finish(call, p.y, p.rows, batch, t, p.tokens, first, p.rows);
       }
     }
   });
@@ -130,7 +131,22 @@ void run_openblas(const OpCall& call, Context& context) noexcept {
   multiply_by_openblas(call, context);
 }
 
+Verdict accepts_blocked(const OpCall& call) {
+  if (Verdict v = accepts_matmul(call); !v) return v;
+  return blocked_verdict(call);
+}
+std::uint64_t scratch_blocked(const OpCall& call) noexcept { return std::max(scratch_matmul(call), blocked_scratch(call)); }
+
+/// A plan is for up to so many tokens; of few, panels would be packed for nothing.
+template <Isa isa>
+void run_blocked(const OpCall& call, Context& context) noexcept {
+  const MatmulShape s = matmul_shape(call);
+  if (s.m < 8 && !s.a_transposed && !s.b_transposed) return run_matmul<isa>(call, context);
+  multiply_in_blocks(call, context, vectors_of(isa));
+}
+
 constexpr Kernel kernels_matmul[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_MATMUL, "matmul.blocked", accepts_blocked, run_blocked, scratch_blocked, false),
     {QUERN_OP_MATMUL, "matmul.f32.openblas", Isa::avx2, accepts_openblas, run_openblas<Isa::avx2>, scratch_matmul},
     QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts_matmul, run_matmul, scratch_matmul),
     {QUERN_OP_MATMUL, "refusal.portable", Isa::baseline, refuses, run_matmul<Isa::baseline>},  // says why another dtype is refused

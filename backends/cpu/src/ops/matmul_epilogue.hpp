@@ -25,9 +25,9 @@ inline bool matmul_stages_y(const OpCall& call) noexcept {
          call.input(3).present() || call.real(QUERN_KEY_ALPHA) != 1.0;
 }
 
-/// Finishes and stores the products of `tokens` x `rows` at `from`, packed; overwrites them.
-inline void matmul_finish(const OpCall& call, float* from, std::int64_t batch, std::int64_t first_token, std::int64_t tokens,
-                          std::int64_t first_row, std::int64_t rows) noexcept {
+/// Finishes and stores the products of `tokens` x `rows` at `from`, each token's `stride` floats from the last; overwrites them.
+inline void matmul_finish(const OpCall& call, float* from, std::int64_t stride, std::int64_t batch, std::int64_t first_token,
+                          std::int64_t tokens, std::int64_t first_row, std::int64_t rows) noexcept {
   const TensorView &a = call.input(0), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
   const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call.real(QUERN_KEY_BETA));
   constexpr std::int64_t piece = 64;
@@ -35,7 +35,7 @@ inline void matmul_finish(const OpCall& call, float* from, std::int64_t batch, s
   for (std::int64_t t = 0; t < tokens; ++t) {
     for (std::int64_t at = 0; at < rows; at += piece) {
       const std::int64_t count = std::min(piece, rows - at), row = first_row + at;
-      float* out = from + t * rows + at;
+      float* out = from + t * stride + at;
       if (alpha != 1.0f)
         for (std::int64_t r = 0; r < count; ++r) out[r] *= alpha;
       if (bias.present()) {

@@ -138,7 +138,7 @@ class PackedRegion {
     if (matmul_stages_y(matmul)) {
       float* to = staged(context, thread);
       multiply(context, thread, matmul, tile, to, tile.rows);
-      matmul_finish(matmul, to, batch, tile.first_token, tile.tokens, tile.first_row, tile.rows);
+      matmul_finish(matmul, to, tile.rows, batch, tile.first_token, tile.tokens, tile.first_row, tile.rows);
     } else {
       std::byte* to = matmul_batch(y, matmul.input(0), batch) + tile.first_token * y.stride_from_end(1);
       multiply(context, thread, matmul, tile, reinterpret_cast<float*>(to) + tile.first_row, y.stride_from_end(1) / 4);

@@ -38,7 +38,9 @@ void reduce(const OpCall& call, Context& context, const F& f) noexcept {
 }
 
 void run_max(const OpCall& call, Context& context) noexcept { reduce(call, context, largest); }
-void run_logsumexp(const OpCall& call, Context& context) noexcept { reduce(call, context, log_sum_exp); }
+void run_logsumexp(const OpCall& call, Context& context) noexcept {
+  reduce(call, context, [](const TensorView& x, std::int64_t row) { return log_sum_exp(x, row, portable::vectors); });
+}
 void run_sum_rows(const OpCall& call, Context& context) noexcept {
   reduce(call, context, [](const TensorView& x, std::int64_t row) {
     return static_cast<float>(row_sum(x, row, 0, row_length(x), [](float v) { return v; }));

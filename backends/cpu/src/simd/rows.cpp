@@ -9,8 +9,10 @@ void matmul(const MatmulPart& part) noexcept;          // matmul.cpp
 void attention(const AttentionBlock& block) noexcept;  // attention.cpp
 void attention_scores(const AttentionScores& part) noexcept;
 void turn_keys(const float* keys, std::int64_t first, std::int64_t end, std::int64_t depth, float* turned) noexcept;
-void accumulate(const AccumulatePart& part) noexcept;          // accumulate.cpp
-void adamw(const AdamwRow& row) noexcept;                      // adamw.cpp
+void accumulate(const AccumulatePart& part) noexcept;  // accumulate.cpp
+void adamw(const AdamwRow& row) noexcept;              // adamw.cpp
+void pack_panel(const GemmPanel& panel) noexcept;      // gemm.cpp
+void gemm(const GemmPart& part) noexcept;
 void silu(const float* x, std::int64_t n, float* y) noexcept;  // activations.cpp, with what follows
 void activate(Activation activation, const float* x, std::int64_t n, float* y) noexcept;
 void glu(const GluRow& row) noexcept;
@@ -130,6 +132,6 @@ extern const Vectors vectors;
 const Vectors vectors = {matmul,        to_floats,         from_floats, rms_norm,   silu,    activate, glu,
                          softcap,       add_rows,          mul_rows,    scale_row,  maximum, exp_sum,  sum_row,
                          turn_keys,     attention_scores,  attention,   accumulate, dot,     combine,  softmax_backward,
-                         silu_backward, silu_mul_backward, adamw};
+                         silu_backward, silu_mul_backward, adamw,       pack_panel, gemm};
 
 }  // namespace quern::cpu::QUERN_CPU_ISA

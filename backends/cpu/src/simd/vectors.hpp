@@ -87,6 +87,29 @@ struct AdamwRow {
   float decay;  // lr * weight_decay
 };
 
+constexpr std::int64_t gemm_rows = 12, gemm_columns = 32;  // of a panel of a, of a strip of b
+constexpr std::int64_t gemm_depth = 192;                   // of k multiplied together; a multiple of 32
+
+/// out[k][lane] for `depth` of k and `width` lanes: gemm_rows of floats, or gemm_columns of any dtype. Lanes from `count` on are zeros.
+struct GemmPanel {
+  quern_dtype dtype;
+  const std::byte* data;
+  std::int64_t stride;  // bytes from lane to lane where the source is packed along k, else from k to k
+  bool along_k;
+  std::int64_t first;  // element of a row of the source: a multiple of gemm_depth along k, else of the width
+  std::int64_t count, width, depth;
+  float* out;
+};
+
+/// c[r][j] = sum over k of a[k][r] * b[k][j], or c plus that, for panels of a one after another.
+struct GemmPart {
+  const float* a;  // [panels][depth][gemm_rows]
+  const float* b;  // [depth][gemm_columns]
+  std::int64_t depth, panels;
+  bool first;
+  float* c;  // [panels * gemm_rows][gemm_columns]
+};
+
 enum GluKind : std::int64_t { glu_silu = 0, glu_gelu_erf = 1, glu_gelu_tanh = 2, glu_relu = 3, glu_sigmoid = 4 };
 
 /// y = f(gate) * up. With a finite limit gate is cut from above, up on both sides, silu is x sigmoid(alpha x), and up + 1 is the factor.
@@ -143,6 +166,8 @@ struct Vectors {
   /// Of silu(gate) * up. dup may be null; an output may be any of the inputs.
   void (*silu_mul_backward)(const float* gate, const float* up, const float* dy, std::int64_t n, float* dgate, float* dup) noexcept;
   void (*adamw)(const AdamwRow& row) noexcept;
+  void (*pack_panel)(const GemmPanel& panel) noexcept;
+  void (*gemm)(const GemmPart& part) noexcept;
 };
 
 namespace portable {
