@@ -2,7 +2,7 @@
 //
 //   order    an output is one sum from 0 in the order of k within a block of gemm_depth, and blocks are added in order: its bits depend
 //            neither on the panel nor on the instruction set, portable aside
-//   tile     12 rows x 32 columns under AVX-512 (24 accumulators; 2 + 12 loads for 24 multiply-adds), 6 x 16 under AVX2, 2 x 16 portable
+//   tile     12 rows x 32 columns under AVX-512 (24 accumulators; 2 + 12 loads for 24 multiply-adds), 4 x 16 under AVX2, 2 x 16 portable
 //   traffic  the panel of b, 24 KiB, stays in the first-level cache while the panels of a pass, 48 bytes a step of k
 #include "blocks.hpp"
 #include "vectors.hpp"
@@ -14,7 +14,7 @@ namespace {
 #if defined(QUERN_CPU_ISA_avx512)
 constexpr int tile_rows = 12, tile_width = 2;
 #elif defined(QUERN_CPU_ISA_avx2)
-constexpr int tile_rows = 6, tile_width = 1;
+constexpr int tile_rows = 4, tile_width = 1;
 #else
 constexpr int tile_rows = 2, tile_width = 1;
 #endif
