@@ -134,6 +134,15 @@ class Training(unittest.TestCase):
             quern.export_adapter(FOLDER / "run", data / "tiny-llama.gguf", FOLDER / "adapter.gguf", format="gguf")
             with runtime.load(FOLDER / "merged.gguf") as model, model.session() as session:
                 self.assertTrue(session.generate("hello", max_tokens=2, raw=True).ids)
+            with runtime.load(data / "tiny-llama.gguf", sequences=2, exact=True, adapters=[FOLDER / "run"]) as model, \
+                    model.adapter(FOLDER / "run") as adapter, model.session(sequences=2) as session:
+                self.assertGreater(adapter.info["matrices"], 0)
+                plain = session.evaluate([1, 60, 61]).nll_sum
+                session.use_adapter(adapter, sequence=1)
+                self.assertNotEqual(session.evaluate([1, 60, 61], sequence=1).nll_sum, plain)
+                self.assertEqual(session.evaluate([1, 60, 61]).nll_sum, plain)
+                session.use_adapter(None, sequence=1)
+                self.assertEqual(session.evaluate([1, 60, 61], sequence=1).nll_sum, plain)
 
 
 class OnAModel(unittest.TestCase):
