@@ -274,9 +274,15 @@ StepEvent Trainer::step(std::uint64_t number) {
   }
   event.rate = training::f32_rate(schedule_, number);
   const auto loss_scale = static_cast<float>(state_.loss_scale);
+  if (in_step_ == InStep::batch) engine_->clear_batch();  // of a step that ended by an error
+  in_step_ = InStep::batch;
+  std::uint64_t done = state_.micro_batches;
   for (const std::vector<std::uint32_t>& batch : micro)
-    engine_->accumulate(rows_of(examples_, batch, weight), static_cast<std::int32_t>(state_.micro_batches++), loss_scale);
+    engine_->accumulate(rows_of(examples_, batch, weight), static_cast<std::int32_t>(done++), loss_scale);
+  in_step_ = InStep::update;
   const BatchNumbers numbers = engine_->update(static_cast<std::int32_t>(state_.updates + 1), static_cast<float>(event.rate), loss_scale);
+  in_step_ = InStep::none;
+  state_.micro_batches = done;
   state_.step = number + 1;
   state_.updates += numbers.finite ? 1 : 0;
   // While a scale is there to be halved, a batch that overflows is no fault of the run.
@@ -292,7 +298,16 @@ StepEvent Trainer::step(std::uint64_t number) {
   return event;
 }
 
+void Trainer::require_whole_step() const {
+  if (in_step_ == InStep::update)
+    throw Error(
+        QUERN_INVALID_ARGUMENT,
+        concat("the update of step ", state_.step + 1,
+               " ended by an error, so that the weights may be of neither step; go on from the last checkpoint with another trainer"));
+}
+
 EvaluationEvent Trainer::evaluate() {
+  require_whole_step();
   if (validation_.examples.empty()) throw Error(QUERN_INVALID_ARGUMENT, "there is no validation set: give test_datasets or val_set_size");
   const auto start = std::chrono::steady_clock::now();
   EvaluationEvent event;
@@ -325,6 +340,7 @@ bool Trainer::due(const training::Interval& interval, std::uint64_t step) const 
 }
 
 TrainingEnd Trainer::run(std::uint64_t most_steps, const TrainingCallbacks& callbacks) {
+  require_whole_step();
   cancelled_ = false;
   const std::uint64_t end = most_steps == 0 ? steps_ : std::min(steps_, state_.step + most_steps);
   std::uint64_t saved = UINT64_MAX;
@@ -398,6 +414,7 @@ void Trainer::read_trained(const std::string& folder) {
 }
 
 std::string Trainer::save() {
+  require_whole_step();
   Moments moments;
   moments.first.resize(engine_->layout().elements);
   moments.second.resize(engine_->layout().elements);
@@ -414,6 +431,7 @@ void Trainer::rotate() const {
 }
 
 void Trainer::write_result() {
+  require_whole_step();
   if (settings_.load_best_model_at_end && state_.best_loss && state_.best_step != state_.step) {
     const std::string folder = checkpoint_folder(settings_.output_dir, state_.best_step);
     read_checkpoint(folder);  // that it is whole

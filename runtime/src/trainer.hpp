@@ -99,6 +99,8 @@ class Trainer {
   void write_adapter(const peft::Adapter& adapter);
   void resume(const TrainingCallbacks& callbacks);
   StepEvent step(std::uint64_t number);
+  /// Throws Error(QUERN_INVALID_ARGUMENT) where an update ended by an error.
+  void require_whole_step() const;
   bool trains_all() const noexcept;
   void write_trained(const std::string& folder) const;
   void read_trained(const std::string& folder);
@@ -121,6 +123,8 @@ class Trainer {
   mutable training::MicroBatches order_;
   training::Schedule schedule_;
   RunState state_;
+  enum class InStep : std::uint8_t { none, batch, update };
+  InStep in_step_ = InStep::none;  // where the step in flight is, or the last one ended by an error
   std::atomic<bool> cancelled_{false};
 };
 

@@ -238,6 +238,15 @@ void TrainingEngine::write_trained(std::uint64_t first, std::span<const float> n
   step_->write(step_graph_.trained, first * sizeof(float), std::as_bytes(numbers));
 }
 
+void TrainingEngine::clear_batch() {
+  const std::vector<float> none(4096);
+  for (std::uint64_t first = 0; first < layout_.elements; first += none.size()) {
+    const std::span<const float> part = std::span(none).first(std::min<std::uint64_t>(none.size(), layout_.elements - first));
+    step_->write(step_graph_.gradient, first * sizeof(float), std::as_bytes(part));
+  }
+  step_->write(step_graph_.loss, 0, std::as_bytes(std::span(none).first(1)));
+}
+
 void TrainingEngine::read_gradient(std::uint64_t first, std::span<float> numbers) const {
   step_->read(step_graph_.gradient, first * sizeof(float), std::as_writable_bytes(numbers));
 }

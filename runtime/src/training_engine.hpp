@@ -52,6 +52,8 @@ class TrainingEngine {
   void accumulate(const MicroBatch& batch, std::int32_t number, float loss_scale = 1);
   /// Ends a batch: one step of the optimiser, from 1, at this rate. Weights and moments keep their bits where a gradient is not finite.
   BatchNumbers update(std::int32_t step, float rate, float loss_scale = 1);
+  /// Forgets the micro-batches since the last update().
+  void clear_batch();
   /// The sum of weighted losses, with what is trained as it is now.
   double evaluate(const MicroBatch& batch);
 

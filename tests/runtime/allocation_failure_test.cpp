@@ -2,9 +2,11 @@
 // release) one allocation returns null. Nothing may abort, the call must say that memory ran out, nothing may leak, and the same call
 // must succeed when it is made once more.
 //
-// usage: allocation_failure_test MODEL PLUGIN_FOLDER [--readers] [--every] [--backend ID]
+// usage: allocation_failure_test MODEL PLUGIN_FOLDER [--readers | --training] [--every | --share N | --only N] [--backend ID]
 //   --readers: another life, of the calls that read and write JSON and list folders: a plugin's kept probe result (the probes themselves run
 //   in the helper process), the device list, the file of a model, an estimate, a chat whose template has macros, the caches of pulled models.
+//   --training: the life of a trainer: create, steps, save, resume, the result. Where the update of a step failed, another trainer resumes.
+//   --share N: each N-th place alone. --only N: allocation N of the main thread fails, in this process, for a debugger.
 //   --backend: another one than the CPU's, and only allocations on its plugin's behalf fail, none of the driver's: a driver of tests is given
 //   by LD_LIBRARY_PATH.
 //   Without --every the first allocation of each distinct call stack fails, which is every place on every way to it; with it, each
@@ -157,7 +159,7 @@ const char* backend = "cpu";
 bool of_plugin_alone = false;
 std::string cache_folder;
 
-bool readers = false;
+bool readers = false, training = false;
 std::string hub_folder;
 std::string macro_model;  // the model's file with another chat template
 constexpr const char* url_model = "https://example.org/m-Q4_0.gguf";
@@ -166,7 +168,8 @@ constexpr const char* url_model = "https://example.org/m-Q4_0.gguf";
 struct Results {
   std::vector<std::int32_t> ids;
   std::vector<float> embedding, product;
-  std::vector<char> texts;  // of the readers
+  std::vector<double> losses;  // of a training
+  std::vector<char> texts;     // of the readers
   bool operator==(const Results&) const = default;
 };
 
@@ -181,6 +184,8 @@ class Life {
     counting = true;
     readers ? read_all() : live_all();
     counting = false;
+    if (training) remove_output();
+    counting = false;
   }
 
  private:
@@ -190,7 +195,9 @@ class Life {
     quern_status status = call();
     if (status == QUERN_OK) return true;
     counting = false;
-    if (status != QUERN_HOST_OUT_OF_MEMORY && status != QUERN_OUT_OF_MEMORY)
+    // A plugin that had no memory to open its device is refused with its words.
+    const bool refused = training && status == QUERN_BACKEND_UNAVAILABLE && std::strstr(quern_last_error(), "out of memory") != nullptr;
+    if (status != QUERN_HOST_OUT_OF_MEMORY && status != QUERN_OUT_OF_MEMORY && !refused)
       say(std::string(name) + " gave " + quern_status_name(status) + ": " + quern_last_error());
     if (*quern_last_error() == '\0') say(std::string(name) + " failed without a word");
     if (first_failure == QUERN_OK) first_failure = status;
@@ -291,7 +298,80 @@ class Life {
     quern_runtime_release(runtime);
   }
 
+  std::string output() const { return cache_folder + "/out-" + std::to_string(getpid()); }
+  void remove_output() const {
+    const std::string remove = "rm -rf '" + output() + "'";
+    if (std::system(remove.c_str()) != 0) std::abort();
+  }
+
+  void train(quern_runtime* runtime) {
+    counting = false;
+    const std::string json =
+        std::string("{\"base_model\": \"") + model_path +
+        "\", \"adapter\": \"lora\", \"lora_r\": 2, \"lora_target_modules\": [\"q_proj\"], \"peft_layers_to_transform\": [1], "
+        "\"learning_rate\": 0.01, \"max_steps\": 3, \"save_strategy\": \"no\", \"datasets\": [{\"path\": \"" +
+        cache_folder + "/data.jsonl\"}], \"test_datasets\": [{\"path\": \"" + cache_folder +
+        "/data.jsonl\"}], \"gradient_accumulation_steps\": 2, \"eval_strategy\": \"no\", \"output_dir\": \"" + output() + "\"}";
+    results.losses.assign(3, 0.0);
+    counting = true;
+    quern_training *settings = nullptr, *resumed = nullptr;
+    const char* resume = "resume_from_checkpoint=true";
+    quern_training_options again{};
+    again.struct_size = sizeof again;
+    again.overrides = &resume;
+    again.override_count = 1;
+    quern_trainer* trainer = nullptr;
+    const auto create = [&](quern_training* of) {
+      quern_trainer_release(trainer);
+      trainer = nullptr;
+      return step("quern_trainer_create", [&] { return quern_trainer_create(runtime, of, model_path, nullptr, &trainer); });
+    };
+    if (step("quern_training_open", [&] { return quern_training_open(json.c_str(), nullptr, &settings); }) &&
+        step("quern_training_open", [&] { return quern_training_open(json.c_str(), &again, &resumed); }) && create(settings) &&
+        step("quern_trainer_save", [&] { return quern_trainer_save(trainer, nullptr); }) &&
+        train_a_step(trainer, [&] { return create(resumed); }) &&
+        step("quern_trainer_save", [&] { return quern_trainer_save(trainer, nullptr); }) &&
+        train_a_step(trainer, [&] { return create(resumed); }) && create(resumed) &&
+        train_a_step(trainer, [&] { return create(resumed); })) {
+      quern_training_evaluation evaluation{};
+      evaluation.struct_size = sizeof evaluation;
+      if (step("quern_trainer_evaluate", [&] { return quern_trainer_evaluate(trainer, &evaluation); })) {
+        counting = false;
+        results.losses.push_back(evaluation.loss);
+        counting = true;
+      }
+      step("quern_trainer_write_result", [&] { return quern_trainer_write_result(trainer); });
+      text_of(
+          "quern_trainer_json", [&](quern_text** text) { return quern_trainer_json(trainer, text); }, false);
+      text_of("quern_trainer_example_json", [&](quern_text** text) { return quern_trainer_example_json(trainer, 0, text); });
+    }
+    quern_trainer_release(trainer);
+    quern_training_release(resumed);
+    quern_training_release(settings);
+  }
+
+  /// An update that failed cannot be made again: the trainer is then created anew, from its checkpoint.
+  template <typename Anew>
+  bool train_a_step(quern_trainer*& trainer, const Anew& anew) {
+    quern_training_callbacks callbacks{};
+    callbacks.struct_size = sizeof callbacks;
+    callbacks.user = this;
+    callbacks.step = [](void* self, const quern_training_step* done) {
+      static_cast<Life*>(self)->results.losses.at(done->step - 1) = done->loss;
+      return 0;
+    };
+    std::uint32_t end = 0;
+    const auto run = [&] {
+      quern_status status = quern_trainer_run(trainer, 1, &callbacks, &end);
+      if (status == QUERN_INVALID_ARGUMENT && std::strstr(quern_last_error(), "last checkpoint") != nullptr && anew())
+        status = quern_trainer_run(trainer, 1, &callbacks, &end);
+      return status;
+    };
+    return step("quern_trainer_run", run);
+  }
+
   void with_runtime(quern_runtime* runtime) {
+    if (training) return train(runtime);
     quern_load_report* report = nullptr;
     if (step("quern_runtime_load_report", [&] { return quern_runtime_load_report(runtime, &report); })) {
       quern_text* text = nullptr;
@@ -430,7 +510,8 @@ bool write_file(const std::string& path, const std::string& text) {
 bool fill_caches() {
   hub_folder = cache_folder + "/hub";
   const std::string commit(40, 'a'), repository = hub_folder + "/models--owner--name", stored = cache_folder + "/models/41d34d1074dc3a05";
-  return write_file(repository + "/refs/main", commit) && write_file(repository + "/snapshots/" + commit + "/name-Q8_0.gguf", "GGUF") &&
+  return write_file(cache_folder + "/data.jsonl", "{\"input_ids\": [1, 2, 3, 4]}\n{\"input_ids\": [5, 6, 7]}\n") &&
+         write_file(repository + "/refs/main", commit) && write_file(repository + "/snapshots/" + commit + "/name-Q8_0.gguf", "GGUF") &&
          write_file(repository + "/snapshots/" + commit + "/more/README.md", "words") && write_file(stored + "/m-Q4_0.gguf", "GGUF") &&
          write_file(stored + "/source.json", std::string("{\"url\": \"") + url_model +
                                                  "\", \"files\": [{\"name\": \"m-Q4_0.gguf\", \"bytes\": 4, \"sha256\": \"" +
@@ -534,15 +615,19 @@ bool make_macro_model() {
 int main(int argc, char** argv) {
   is_main = true;
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s MODEL PLUGIN_FOLDER [--readers] [--every]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s MODEL PLUGIN_FOLDER [--readers | --training] [--every]\n", argv[0]);
     return 2;
   }
   model_path = argv[1];
   plugin_folder = argv[2];
   bool every = false;
+  std::uint64_t share = 1, only = never;
   for (int i = 3; i < argc; ++i) {
     every |= std::strcmp(argv[i], "--every") == 0;
     readers |= std::strcmp(argv[i], "--readers") == 0;
+    if (std::strcmp(argv[i], "--share") == 0 && i + 1 < argc) share = std::strtoull(argv[++i], nullptr, 10);
+    if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) only = std::strtoull(argv[++i], nullptr, 10);
+    training |= std::strcmp(argv[i], "--training") == 0;
     if (std::strcmp(argv[i], "--backend") == 0 && i + 1 < argc) {
       backend = argv[++i];
       of_plugin_alone = true;
@@ -570,6 +655,7 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
+  if (only != never) return child(only, never, expected);
   std::vector<Stack> stacks, other_stacks;
   stacks.reserve(4 << 20);
   other_stacks.reserve(1 << 20);
@@ -581,13 +667,15 @@ int main(int argc, char** argv) {
   recorded = nullptr;
   recorded_other = nullptr;
   const std::uint64_t allocations = main_count, elsewhere = other_stacks.size();
-  const auto choose = [every](const std::vector<Stack>& all) {
+  const auto choose = [every, share](const std::vector<Stack>& all) {
     std::map<std::vector<std::uintptr_t>, std::uint64_t> places;  // of each stack, its first allocation
     std::vector<std::uint64_t> chosen;
     for (std::uint64_t i = 0; i < all.size(); ++i)
       if ((!of_plugin_alone || is_of_plugin(all[i])) &&
           (places.emplace(std::vector<std::uintptr_t>(all[i].frames, all[i].frames + all[i].depth), i).second || every))
         chosen.push_back(i);
+    std::uint64_t place = 0;
+    std::erase_if(chosen, [&](std::uint64_t) { return place++ % share != 0; });
     return chosen;
   };
   const std::vector<std::uint64_t> chosen = choose(stacks), chosen_other = choose(other_stacks);

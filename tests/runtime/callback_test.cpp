@@ -57,7 +57,7 @@ const std::set<std::string> of_the_session{"quern_sequence_truncate",  "quern_se
                                            "quern_session_save",       "quern_session_save_file",
                                            "quern_session_restore",    "quern_session_restore_file",
                                            "quern_session_statistics", "quern_session_trace_start",
-                                           "quern_session_trace_json"};
+                                           "quern_session_trace_json", "quern_session_use_adapter"};
 
 class Callbacks : public testing::Test {
  protected:
@@ -219,7 +219,7 @@ TEST_F(Callbacks, InALineOfTheLogAllThatComputesIsBusy) {
                                      "quern_sequence_length",     "quern_generation_answer",   "quern_generation_top",
                                      "quern_evaluation_get_info", "quern_statistics_get_info", "quern_statistics_get_device",
                                      "quern_statistics_get_cut",  "quern_tensor_get_info",     "quern_estimate_get_info",
-                                     "quern_estimate_dtype",      "quern_training_get_info"};
+                                     "quern_estimate_dtype",      "quern_training_get_info",   "quern_adapter_get_info"};
   World nothing;
   for (const ApiCall& call : every_call()) {
     // A function without a status has nothing to say no with.

@@ -85,6 +85,15 @@ std::optional<Json> Json::parse(std::string_view text, std::size_t values, std::
   return std::move(builder.root);
 }
 
+Json::Json(const Json& other) {
+  std::visit(
+      [this](const auto& value) {
+        auto copy = value;  // throws, if at all, before value_ is touched
+        value_ = std::move(copy);
+      },
+      other.value_);
+}
+
 std::optional<std::int64_t> Json::integer() const noexcept {
   if (const auto* value = std::get_if<std::int64_t>(&value_)) return *value;
   const std::uint64_t* value = count();

@@ -28,6 +28,12 @@ class Json {
   static std::optional<Json> parse(std::string_view text, std::size_t values = most_values, std::string* why = nullptr);
 
   Json() = default;
+  /// Not the variant's own: libstdc++ 12 visits a variant that holds nothing where the copy of an alternative throws.
+  Json(const Json& other);
+  Json(Json&&) noexcept = default;
+  Json& operator=(const Json& other) { return *this = Json(other); }
+  Json& operator=(Json&&) noexcept = default;
+  ~Json() = default;
   template <typename T>
   explicit Json(T value) : value_(std::move(value)) {}
 
