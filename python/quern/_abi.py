@@ -215,11 +215,11 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_estimate_file": [c_void_p, c_char_p, c_void_p, c_void_p], "quern_estimate_get_info": [c_void_p, c_void_p],
     "quern_pull": [c_char_p, c_void_p, c_void_p], "quern_find_model": [c_char_p, c_void_p, c_void_p],
     "quern_cached_models_json": [c_void_p, c_void_p], "quern_remove_model": [c_char_p, c_void_p, c_void_p],
-    "quern_training_open": [c_char_p, c_void_p, c_void_p],
+    "quern_training_open": [c_char_p, c_void_p, c_void_p], "quern_training_estimate_json": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p],
     "quern_trainer_create": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p],
     "quern_trainer_run": [c_void_p, c_uint64, c_void_p, c_void_p], "quern_trainer_evaluate": [c_void_p, c_void_p],
     "quern_trainer_save": [c_void_p, c_void_p], "quern_trainer_write_result": [c_void_p], "quern_trainer_json": [c_void_p, c_void_p],
-    "quern_trainer_example_json": [c_void_p, c_uint64, c_void_p],
+    "quern_trainer_check_gradients_json": [c_void_p, c_void_p], "quern_trainer_example_json": [c_void_p, c_uint64, c_void_p],
     "quern_merge": [c_void_p, c_char_p, c_void_p, c_uint64, c_void_p, c_char_p],
     "quern_export_adapter": [c_char_p, c_char_p, c_uint32, c_uint32, c_char_p],
 }
