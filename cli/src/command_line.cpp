@@ -47,6 +47,13 @@ void check_estimate(const CommandLine& line) {
   const bool any = shape.hidden != 0 || shape.feed_forward != 0 || shape.layers != 0 || shape.vocabulary != 0 || shape.heads != 0 ||
                    shape.kv_heads != 0 || shape.head_size != 0 || shape.tied != 0;
   const bool all = shape.hidden != 0 && shape.feed_forward != 0 && shape.layers != 0 && shape.vocabulary != 0 && shape.heads != 0;
+  if (line.estimate.train) {
+    if (any) throw Failure(exit_usage, "estimate: --train reads the shape from base_model; leave the shape numbers out");
+    return;
+  }
+  if (!line.estimate.overrides.empty())
+    throw Failure(exit_usage, "estimate: KEY=VALUE " + in_quotes(line.estimate.overrides.front(), 60) +
+                                  " is a setting of fine-tuning; give --train CFG too, or leave it out");
   if (any && !line.estimate.model.path.empty()) throw Failure(exit_usage, "estimate: give a MODEL or shape numbers, not both");
   if (line.estimate.model.path.empty() && !all)
     throw Failure(exit_usage, "estimate: give a MODEL, or --hidden --ffn --layers --vocab --heads, none of them 0");
@@ -206,6 +213,12 @@ std::string* place_of_model(CommandLine& line) { return line.verb == Verb::estim
 /// Puts what --model and --prompt gave in their places. An argument that then stands where MODEL would be is what follows MODEL.
 /// What a variable gives yields to the command line.
 void place_named(CommandLine& line) {
+  if (line.verb == Verb::estimate && line.estimate.train) {  // the first argument is a KEY=VALUE there, and base_model is the model
+    EstimateFlags& estimate = line.estimate;
+    if (!estimate.model.path.empty()) estimate.overrides.insert(estimate.overrides.begin(), std::move(estimate.model.path));
+    estimate.model.path.clear();
+    return;
+  }
   std::string* model = place_of_model(line);
   if (model == nullptr) return;
   std::optional<std::string>* text = second_place(line);

@@ -109,6 +109,8 @@ struct EstimateFlags {
   quern_shape shape{};
   std::uint64_t context = 0;
   std::uint32_t sequences = 1;
+  std::optional<std::string> train;    // a settings file of fine-tuning
+  std::vector<std::string> overrides;  // of it
 };
 
 struct ShowFlags {
@@ -161,6 +163,7 @@ struct TrainFlags {
   std::optional<std::uint64_t> show_data;
   bool resume = false;  // from the last checkpoint
   bool dry_run = false;
+  bool check_gradients = false;
 };
 
 /// merge and export.

@@ -21,6 +21,7 @@ constexpr Example examples[] = {
     {"doctor", "quern doctor"},
     {"show", "quern show MODEL.gguf"},
     {"estimate", "quern estimate MODEL.gguf --context 8192"},
+    {"estimate", "quern estimate --train cfg.yaml micro_batch_size=2"},
     {"estimate", "quern estimate --hidden 4096 --ffn 14336 --layers 32 --vocab 32000 --heads 32"},
     {"pull", "quern pull owner/name:Q4_K_M"},
     {"list", "quern list"},

@@ -1,5 +1,6 @@
 #include "numbers.hpp"
 
+#include <cstdio>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -25,6 +26,12 @@ std::string fixed(double value, int decimals) {
   std::array<char, 400> buffer{};
   const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, decimals);
   return error == std::errc{} ? std::string(buffer.data(), end) : std::string("?");
+}
+
+std::string scientific(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2e", value);
+  return text;
 }
 
 }  // namespace quern::cli

@@ -19,4 +19,7 @@ std::string with_commas(std::uint64_t value);
 /// `value` with so many decimals, whatever the locale.
 std::string fixed(double value, int decimals);
 
+/// 0.00021 is "2.10e-04".
+std::string scientific(double value);
+
 }  // namespace quern::cli

@@ -177,6 +177,10 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
   EstimateFlags& estimate = line.estimate;
   quern_shape& shape = estimate.shape;
   add_model_flags(*app, estimate.model, line.named);
+  app->add_option("KEY=VALUE", estimate.overrides, "with --train, settings that replace those of its file: lora_r=16");
+  app->add_option("--train", estimate.train, "what fine-tuning by this settings file needs, by part; no weight is loaded")
+      ->type_name("CFG")
+      ->default_str("none");
   const auto number = [&](const char* flag, std::uint64_t& value, const char* help) {
     return add_number_option(*app, flag, value, help, {.least = 1})->group("Shape")->default_str("none");
   };
@@ -227,6 +231,8 @@ VerbApp add_train(CLI::App& program, CommandLine& line) {
   app->add_option("KEY=VALUE", train.overrides, "settings that replace those of the file: lora_r=16");
   app->add_flag("--resume", train.resume, "go on from the last checkpoint of output_dir");
   app->add_flag("--dry-run", train.dry_run, "read and check all, print what would be done, and stop before the first step");
+  app->add_flag("--check-gradients", train.check_gradients,
+                "compare the gradients of the first batch with differences of the loss, print a table, and stop");
   app->add_option("--show-data", train.show_data, "print so many examples with what of them counts, and stop")
       ->type_name("COUNT")
       ->default_str("none");

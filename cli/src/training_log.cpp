@@ -5,6 +5,7 @@
 #include "numbers.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <optional>
 
@@ -24,11 +25,7 @@ std::string time_words(double seconds) {
   return std::to_string(whole) + " s";
 }
 
-std::string rate_words(double rate) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2e", rate);
-  return text;
-}
+double seconds_since_1970() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 /// The step of a line of log.jsonl; nothing for a line that was cut.
 std::optional<std::uint64_t> step_of(std::string_view line) {
@@ -39,8 +36,8 @@ std::optional<std::uint64_t> step_of(std::string_view line) {
 
 }  // namespace
 
-TrainingLog::TrainingLog(std::string folder, std::uint32_t every, bool quiet)
-    : folder_(std::move(folder)), every_(std::max(1u, every)), quiet_(quiet) {}
+TrainingLog::TrainingLog(std::string folder, std::uint32_t every, bool events, bool quiet)
+    : folder_(std::move(folder)), every_(std::max(1u, every)), with_events_(events), quiet_(quiet) {}
 
 quern_training_callbacks TrainingLog::callbacks() {
   quern_training_callbacks c{};
@@ -84,7 +81,16 @@ void TrainingLog::begin(std::uint64_t step) {
   }
   check_log(base::write_file(path, kept));
   check_log(base::GrowingFile::open(path, base::GrowingFile::Begin::keep, file_));
+  if (with_events_) check_log(EventFile::open(folder_, seconds_since_1970(), step, events_));
   open_ = true;
+}
+
+void TrainingLog::append_event(std::uint64_t step, std::span<const EventFile::Scalar> scalars) {
+  if (!open_ || !with_events_) return;
+  if (const base::FileProblem problem = events_.append(seconds_since_1970(), step, scalars)) {
+    write_error_line("warning: " + problem.text);
+    with_events_ = false;
+  }
 }
 
 void TrainingLog::append(const Json& object) {
@@ -112,10 +118,17 @@ void TrainingLog::on_step(const quern_training_step& step) {
               {"seconds", step.seconds},
               {"tokens_per_second", static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9)},
               {"memory_bytes", step.memory_bytes}});
+  const auto number = [](double x) { return static_cast<float>(x); };
+  const EventFile::Scalar scalars[] = {{"train/loss", number(step.loss)},
+                                       {"train/learning_rate", number(step.rate)},
+                                       {"train/grad_norm", number(step.gradient_norm)},
+                                       {"train/tokens_per_second",
+                                        number(static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9))}};
+  append_event(step.step, scalars);
   if (quiet_ || (step.step % every_ != 0 && step.step != step.steps && step.step != 1)) return;
   const double left = seconds_ / static_cast<double>(steps_here_) * static_cast<double>(step.steps - step.step);
   write_error_line("step " + std::to_string(step.step) + "/" + std::to_string(step.steps) + "  loss " + fixed(step.loss, 4) + "  norm " +
-                   fixed(step.gradient_norm, 3) + "  rate " + rate_words(step.rate) + "  " +
+                   fixed(step.gradient_norm, 3) + "  rate " + scientific(step.rate) + "  " +
                    fixed(static_cast<double>(tokens_) / std::max(seconds_, 1e-9), 0) + " tokens/s  " + time_words(left) + " left");
 }
 
@@ -126,6 +139,8 @@ void TrainingLog::on_evaluation(const quern_training_evaluation& evaluation) {
               {"labels", evaluation.labels},
               {"best", evaluation.best != 0},
               {"seconds", evaluation.seconds}});
+  const EventFile::Scalar scalars[] = {{"eval/loss", static_cast<float>(evaluation.loss)}};
+  append_event(evaluation.step, scalars);
   if (!quiet_)
     write_error_line("step " + std::to_string(evaluation.step) + ": validation loss " + fixed(evaluation.loss, 4) +
                      (evaluation.best != 0 ? ", the lowest so far" : ""));

@@ -1064,6 +1064,8 @@ typedef struct quern_training_info {
   const char *output_dir;
   uint32_t logging_steps; /* how many steps lie between two lines of a log */
   uint32_t resumes;       /* 1: the run goes on from a checkpoint */
+  uint32_t tensorboard;   /* 1: report_to asks for a file of events */
+  uint32_t reserved;
 } quern_training_info;
 
 /* Strings belong to the training. */
@@ -1091,7 +1093,7 @@ typedef struct quern_training_step {
   uint64_t labels;      /* tokens of it that the loss counts */
   uint64_t skipped;     /* steps so far whose gradients were not finite: they changed nothing */
   double seconds;
-  uint64_t memory_bytes; /* that the trainer holds on its devices */
+  uint64_t memory_bytes; /* in use on the runtime's devices */
 } quern_training_step;
 
 /* A look at the validation set. */
@@ -1125,6 +1127,14 @@ QUERN_API quern_status quern_trainer_create(quern_runtime *runtime, const quern_
                                             const quern_training_callbacks *callbacks, quern_trainer **out);
 QUERN_API void quern_trainer_release(quern_trainer *trainer);
 
+/* What a run would take, as one JSON object: the members of quern_trainer_json() without memory_bytes, peak_bytes and allocations, then fits,
+ * and where it does not fit "lack": a sentence with the nearest settings that do. "estimate" has, in bytes: weights_bytes (frozen),
+ * trained_bytes (with gradients and moments), activations_bytes (with scratch; head_bytes of them is the head's), evaluation_bytes,
+ * devices_bytes (the sum), host_bytes (in the process, beside the devices). The plans are compiled and no weight is loaded. Arguments and
+ * errors: as quern_trainer_create, without QUERN_DOES_NOT_FIT. */
+QUERN_API quern_status quern_training_estimate_json(quern_runtime *runtime, const quern_training *training, const char *base,
+                                                    const quern_training_callbacks *callbacks, quern_text **out);
+
 enum {
   QUERN_TRAINING_DONE = 1,     /* all steps are done */
   QUERN_TRAINING_STOPPED = 2,  /* a callback, quern_trainer_cancel() or most_steps ended the run */
@@ -1147,12 +1157,18 @@ QUERN_API quern_status quern_trainer_save(quern_trainer *trainer, quern_text **f
 QUERN_API quern_status quern_trainer_write_result(quern_trainer *trainer);
 
 /* What the run has before it and behind it, as one JSON object: device, base, step, steps, steps_of_epoch, micro_batches_of_epoch,
- * trained_parameters, memory_bytes, "train" and "validation" (examples, tokens, labels, longest, dropped_long, dropped_unlabelled,
+ * trained_parameters, "estimate" (as quern_training_estimate_json), memory_bytes (in use on the runtime's devices now), peak_bytes (at
+ * most so far), allocations (so far), "train" and "validation" (examples, tokens, labels, longest, dropped_long, dropped_unlabelled,
  * bad_lines). One at a time. */
 QUERN_API quern_status quern_trainer_json(quern_trainer *trainer, quern_text **out);
 /* Example `index` of the training data as one JSON object: source, ids, weights (of each id as a target; 0: it does not count), and
  * pieces: [{text, counts}]. One at a time. Errors: QUERN_NOT_FOUND. */
 QUERN_API quern_status quern_trainer_example_json(quern_trainer *trainer, uint64_t index, quern_text **out);
+/* Whether the gradients of the run's first batch are right, as one JSON object: passed, device, weights_sha256 (of the frozen weights),
+ * weights_unchanged, tolerance, tensors: [{name, elements, first_norm, norm (before and behind an update), fault (empty: none)}],
+ * directions: [{tensors, slope, difference, step, right}]. A direction moves some tensors; `slope` is what the gradient makes of it, and
+ * `difference` what the losses at both sides give. What is trained is as before afterwards. One at a time. */
+QUERN_API quern_status quern_trainer_check_gradients_json(quern_trainer *trainer, quern_text **out);
 
 /* ---- Adapters as files --------------------------------------------------------------------------------- */
 

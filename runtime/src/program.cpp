@@ -134,6 +134,7 @@ void Program::find_transfers(const Placement& placement) {
 void Program::bind_constant(graph::ValueId value, std::uint32_t device, quern_span span) { spans_[{value, device}] = span; }
 
 void Program::share(graph::ValueId value, Program& owner, graph::ValueId owners_value) {
+  expect_shared(value);
   for (const std::uint32_t d : readers(value)) {
     const auto other = std::ranges::find(owner.devices_, devices_[d]);
     assert(other != owner.devices_.end());
@@ -174,7 +175,7 @@ ProgramNeeds Program::needs(std::uint32_t device) const {
     for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
       const graph::Value& value = part.graph.value(id);
       if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL || value.kind == QUERN_VALUE_CONSTANT) continue;
-      if (std::exchange(counted[part.whole[id]], true)) continue;
+      if (shared_.contains(part.whole[id]) || std::exchange(counted[part.whole[id]], true)) continue;
       (value.kind == QUERN_VALUE_STATE ? needs.state : needs.io) += graph::byte_size(value.dtype, value.shape);
     }
   }

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 namespace quern::runtime {
@@ -43,7 +44,7 @@ struct DeviceShare {
   std::vector<KernelUse> kernels;
 };
 
-/// Bytes that prepare() will allocate, constants excluded.
+/// Bytes that prepare() will allocate, without constants and what another program shares.
 struct ProgramNeeds {
   std::uint64_t state = 0, io = 0, scratch = 0;
   std::uint64_t plans = 0;  // what the plans allocate for themselves, each its own
@@ -71,6 +72,8 @@ class Program {
   void bind_constant(graph::ValueId value, std::uint32_t device, quern_span span);
   /// Lets a state value of this program be the memory of another's value (the rope table, shared KV).
   void share(graph::ValueId value, Program& owner, graph::ValueId owners_value);
+  /// share() will follow: needs() leaves the value out from here on.
+  void expect_shared(graph::ValueId value) { shared_.insert(value); }
   /// Allocates state, inputs, outputs, what crosses cuts, and scratch; binds all. State starts as zeros.
   void prepare();
 
@@ -152,6 +155,7 @@ class Program {
   std::vector<std::vector<std::uint32_t>> readers_;  // devices, by value of graph_
   std::vector<WeightSet> weight_sets_;               // by device
   std::map<Place, std::size_t> packed_;              // index into the device's set
+  std::set<graph::ValueId> shared_;                  // that another program allocates
   std::map<Place, quern_span> spans_;
   std::map<Place, Memory*> owners_;  // for read and write of what this program owns
   std::vector<std::unique_ptr<Memory>> memory_;

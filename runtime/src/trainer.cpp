@@ -64,14 +64,6 @@ graph::Checkpointing checkpointing_of(training::Checkpointing checkpointing) {
   }
 }
 
-std::uint64_t trained_parameters(const models::TrainedLayout& layout) {
-  std::uint64_t count = 0;
-  for (const models::AdapterPlace& adapter : layout.adapters)
-    count += static_cast<std::uint64_t>(adapter.rank * (adapter.inputs + adapter.outputs));
-  for (const models::TrainedTensor& tensor : layout.tensors) count += tensor.elements;
-  return count;
-}
-
 /// The sum of the `count` largest.
 std::uint64_t sum_of_largest(std::vector<std::uint32_t> sizes, std::size_t count) {
   count = std::min(count, sizes.size());
@@ -111,7 +103,7 @@ void adjust_scale(RunState& state, bool finite) {
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path, training::Settings settings,
-                 const TrainingCallbacks& callbacks)
+                 const TrainingCallbacks& callbacks, Until until)
     : runtime_(std::move(runtime)), base_path_(base_path), settings_(std::move(settings)) {
   const gguf::File file = gguf::File::open(base_path_);
   shape_ = models::read_hyperparameters(file);
@@ -133,40 +125,64 @@ Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path,
       if (callbacks.warning) callbacks.warning(warning);
   plan_batches();
 
-  const std::vector<std::uint32_t> tokens = examples_.lengths();
-  std::vector<std::uint32_t> labels;
-  for (const training::Example& example : examples_.examples) labels.push_back(static_cast<std::uint32_t>(example.labelled()));
-  TrainingEngineOptions options;
-  const std::uint64_t budget = std::uint64_t{settings_.micro_batch_size} * sequence_len_;
-  const std::uint64_t rows = settings_.sample_packing ? std::min(budget, sum_of_largest(tokens, tokens.size()))
-                                                      : sum_of_largest(tokens, settings_.micro_batch_size);
-  options.graph.max_tokens = rows_or_refuse(rows, "the data");
-  const std::uint64_t most_labels =
-      std::min<std::uint64_t>(sum_of_largest(labels, settings_.sample_packing ? labels.size() : settings_.micro_batch_size), rows);
-  const std::uint32_t chunk = models::labels_of_chunk(shape_.vocabulary);
-  options.graph.chunk_labels = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_labels, 1, chunk));
-  options.graph.chunks = static_cast<std::uint32_t>((most_labels + options.graph.chunk_labels - 1) / options.graph.chunk_labels);
-  options.graph.activations = activations_of(settings_.precision);
-  options.graph.dropout = settings_.adapter == training::Adapter::none ? 0 : settings_.lora_dropout;
-  options.graph.checkpointing = checkpointing_of(settings_.gradient_checkpointing);
-  options.update = {.sgd = settings_.optimizer == training::Optimizer::sgd,
-                    .beta1 = settings_.adam_beta1,
-                    .beta2 = settings_.adam_beta2,
-                    .epsilon = settings_.adam_epsilon,
-                    .weight_decay = settings_.weight_decay,
-                    .momentum = settings_.sgd_momentum,
-                    .max_norm = settings_.max_grad_norm};
-  options.seed = {static_cast<std::uint32_t>(settings_.seed), static_cast<std::uint32_t>(settings_.seed >> 32)};
-  options.evaluation_tokens =
-      rows_or_refuse(std::max<std::uint64_t>(1, sum_of_largest(validation_.lengths(), settings_.micro_batch_size)), "the validation data");
-  engine_ = std::make_unique<TrainingEngine>(runtime_, file, shape_, layout_of(settings_, shape_, file), options);
+  engine_ = compile(settings_, sequence_len_);
   state_.base = base_sum_;
   state_.data = concat(sum_of(examples_), "-", sum_of(validation_));
   state_.settings = settings_sum();
   state_.device = engine_->device_label();
   if (settings_.precision == training::Precision::fp16) state_.loss_scale = first_loss_scale;
+  if (until == Until::compiled) return;
+  if (const std::string lack = engine_->lack(); !lack.empty()) throw Error(QUERN_DOES_NOT_FIT, concat(lack, "; ", nearest_that_fits()));
+  engine_->load(file);
   if (settings_.adapter != training::Adapter::none) set_up_adapter();
   if (settings_.resume_last || !settings_.resume_from_checkpoint.empty()) resume(callbacks);
+}
+
+TrainingEngineOptions Trainer::engine_options(const training::Settings& settings, std::uint32_t sequence_len) const {
+  // Of the examples that remain at this length: longer ones are cut, or left out.
+  const bool cut = settings.excess_length_strategy == training::ExcessLength::truncate;
+  const auto lengths_of = [&](const training::Dataset& data, std::vector<std::uint32_t>* labels) {
+    std::vector<std::uint32_t> lengths;
+    for (const training::Example& example : data.examples) {
+      const auto length = static_cast<std::uint32_t>(example.ids.size());
+      if (length > sequence_len && !cut) continue;
+      lengths.push_back(std::min(length, sequence_len));
+      if (labels != nullptr) labels->push_back(std::min(static_cast<std::uint32_t>(example.labelled()), sequence_len));
+    }
+    return lengths;
+  };
+  std::vector<std::uint32_t> labels;
+  const std::vector<std::uint32_t> tokens = lengths_of(examples_, &labels);
+  TrainingEngineOptions options;
+  const std::uint64_t budget = std::uint64_t{settings.micro_batch_size} * sequence_len;
+  const std::uint64_t rows = settings.sample_packing ? std::min(budget, sum_of_largest(tokens, tokens.size()))
+                                                     : sum_of_largest(tokens, settings.micro_batch_size);
+  options.graph.max_tokens = rows_or_refuse(std::max<std::uint64_t>(1, rows), "the data");
+  const std::uint64_t most_labels =
+      std::min<std::uint64_t>(sum_of_largest(labels, settings.sample_packing ? labels.size() : settings.micro_batch_size), rows);
+  const std::uint32_t chunk = models::labels_of_chunk(shape_.vocabulary);
+  options.graph.chunk_labels = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_labels, 1, chunk));
+  options.graph.chunks = static_cast<std::uint32_t>((most_labels + options.graph.chunk_labels - 1) / options.graph.chunk_labels);
+  options.graph.activations = activations_of(settings.precision);
+  options.graph.dropout = settings.adapter == training::Adapter::none ? 0 : settings.lora_dropout;
+  options.graph.checkpointing = checkpointing_of(settings.gradient_checkpointing);
+  options.update = {.sgd = settings.optimizer == training::Optimizer::sgd,
+                    .beta1 = settings.adam_beta1,
+                    .beta2 = settings.adam_beta2,
+                    .epsilon = settings.adam_epsilon,
+                    .weight_decay = settings.weight_decay,
+                    .momentum = settings.sgd_momentum,
+                    .max_norm = settings.max_grad_norm};
+  options.seed = {static_cast<std::uint32_t>(settings.seed), static_cast<std::uint32_t>(settings.seed >> 32)};
+  const std::uint64_t evaluated = sum_of_largest(lengths_of(validation_, nullptr), settings.micro_batch_size);
+  options.evaluation_tokens = rows_or_refuse(std::max<std::uint64_t>(1, evaluated), "the validation data");
+  return options;
+}
+
+std::unique_ptr<TrainingEngine> Trainer::compile(const training::Settings& settings, std::uint32_t sequence_len) const {
+  const gguf::File file = gguf::File::open(base_path_);
+  return std::make_unique<TrainingEngine>(runtime_, file, shape_, layout_of(settings, shape_, file),
+                                          engine_options(settings, sequence_len));
 }
 
 void Trainer::plan_batches() {
@@ -274,7 +290,7 @@ StepEvent Trainer::step(std::uint64_t number) {
   }
   event.rate = training::f32_rate(schedule_, number);
   const auto loss_scale = static_cast<float>(state_.loss_scale);
-  if (in_step_ == InStep::batch) engine_->clear_batch();  // of a step that ended by an error
+  if (in_step_ == InStep::batch) engine_->clear();  // of a step that ended by an error
   in_step_ = InStep::batch;
   std::uint64_t done = state_.micro_batches;
   for (const std::vector<std::uint32_t>& batch : micro)
@@ -293,7 +309,7 @@ StepEvent Trainer::step(std::uint64_t number) {
   event.loss = numbers.loss;
   event.gradient_norm = numbers.norm;
   event.skipped = state_.step - state_.updates;
-  event.memory_bytes = engine_->memory_bytes();
+  event.memory_bytes = engine_->statistics().in_use;
   event.seconds = seconds_since(start);
   return event;
 }
@@ -478,68 +494,6 @@ void Trainer::resume(const TrainingCallbacks& callbacks) {
   read_trained(checkpoint.folder);
   state_ = before;
   state_.device = engine_->device_label();
-}
-
-std::string Trainer::json() const {
-  JsonWriter json;
-  json.begin_object();
-  json.member("base", base_path_);
-  json.member("device", engine_->device_label());
-  json.member("step", state_.step);
-  json.member("steps", steps_);
-  json.member("steps_of_epoch", steps_of_epoch_);
-  json.member("micro_batches_of_epoch", micro_batches_);
-  json.member("skipped", state_.step - state_.updates);
-  json.member("trained_parameters", trained_parameters(engine_->layout()));
-  json.member("memory_bytes", engine_->memory_bytes());
-  for (const auto& [name, data] : {std::pair("train", &examples_), {"validation", &validation_}}) {
-    const training::DataSummary& summary = data->summary;
-    json.key(name);
-    json.begin_object();
-    json.member("examples", data->examples.size());
-    json.member("tokens", summary.tokens);
-    json.member("labels", summary.labelled);
-    json.member("longest", summary.longest);
-    json.member("dropped_long", summary.too_long);
-    json.member("truncated", summary.truncated);
-    json.member("dropped_unlabelled", summary.without_labels);
-    json.member("bad_lines", summary.bad);
-    json.end_object();
-  }
-  json.end_object();
-  return json.take();
-}
-
-std::string Trainer::example_json(std::uint64_t index) const {
-  if (index >= examples_.examples.size())
-    throw Error(QUERN_NOT_FOUND, concat("example ", index, " was asked for, and there are ", examples_.examples.size()));
-  const training::Example& example = examples_.examples[index];
-  std::vector<float> weights(example.ids.size());
-  example.fill_weights(weights);
-  JsonWriter json;
-  json.begin_object();
-  json.member("source", examples_.where(example));
-  json.member("ids", example.ids);
-  json.key("weights");
-  json.begin_array();
-  for (const float weight : weights) json.value(static_cast<double>(weight));
-  json.end_array();
-  json.key("pieces");
-  json.begin_array();
-  for (std::size_t first = 0; first < weights.size();) {
-    std::size_t end = first;
-    while (end < weights.size() && (weights[end] > 0) == (weights[first] > 0)) ++end;
-    std::string text;
-    for (std::size_t i = first; i < end; ++i) text += vocabulary_->bytes_of(example.ids[i]).bytes;
-    json.begin_object();
-    json.member("text", text);
-    json.member("counts", weights[first] > 0);
-    json.end_object();
-    first = end;
-  }
-  json.end_array();
-  json.end_object();
-  return json.take();
 }
 
 std::string Trainer::settings_sum() const {

@@ -8,6 +8,7 @@
 #include "training_engine.hpp"
 #include "vocabulary.hpp"
 
+#include "quern/graph/json_writer.hpp"
 #include "quern/models/peft.hpp"
 #include "quern/training/examples.hpp"
 #include "quern/training/packing.hpp"
@@ -60,9 +61,16 @@ enum class TrainingEnd : std::uint8_t {
 
 class Trainer {
  public:
+  enum class Until : std::uint8_t {
+    compiled,  // for estimate_json() alone: no weight is read
+    loaded     // ready to run
+  };
+
   /// Reads base and data, compiles, loads; goes on from a checkpoint where the settings ask for it. Throws Error: what reading the base, the
-  /// data or an adapter throws; QUERN_INVALID_ARGUMENT for settings that the model cannot follow; QUERN_DOES_NOT_FIT.
-  Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path, training::Settings settings, const TrainingCallbacks& callbacks);
+  /// data or an adapter throws; QUERN_INVALID_ARGUMENT for settings that the model cannot follow; QUERN_DOES_NOT_FIT, which names the
+  /// nearest settings that fit.
+  Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path, training::Settings settings, const TrainingCallbacks& callbacks,
+          Until until = Until::loaded);
 
   std::uint64_t steps() const noexcept { return steps_; }
   const RunState& state() const noexcept { return state_; }
@@ -86,13 +94,22 @@ class Trainer {
 
   /// As quern_trainer_json() and quern_trainer_example_json() give them.
   std::string json() const;
+  /// As quern_training_estimate_json() gives it.
+  std::string estimate_json() const;
   std::string example_json(std::uint64_t index) const;
+  /// As quern_trainer_check_gradients_json() gives it. What is trained is as before afterwards.
+  std::string check_gradients_json();
 
   /// From any thread, and from a signal handler: the step in flight ends, and run() returns `stopped`.
   void cancel() noexcept { cancelled_ = true; }
 
  private:
   void plan_batches();
+  TrainingEngineOptions engine_options(const training::Settings& settings, std::uint32_t sequence_len) const;
+  std::unique_ptr<TrainingEngine> compile(const training::Settings& settings, std::uint32_t sequence_len) const;
+  TrainingMemory memory() const;
+  std::string nearest_that_fits() const;
+  void write_members(JsonWriter& json) const;
   const training::MicroBatches& batches_of_epoch(std::uint64_t epoch) const;
   std::vector<std::vector<std::uint32_t>> batch_of(std::uint64_t step) const;
   void set_up_adapter();

@@ -3,6 +3,7 @@
 
 #include "quern/base/byte_sizes.hpp"
 #include "quern/graph/ops.hpp"
+#include "quern/graph/sha256.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -33,18 +34,16 @@ std::uint32_t evaluation_tokens(const TrainingEngineOptions& options) {
   return options.evaluation_tokens != 0 ? options.evaluation_tokens : options.graph.max_tokens;
 }
 
-/// The tensor's numbers, decoded exactly by the first device that does.
-std::vector<float> decode(const gguf::File& file, const gguf::TensorInfo& tensor,
+/// Rows of a tensor, decoded exactly by the first device that does.
+std::vector<float> decode(std::span<const std::byte> data, quern_dtype dtype, std::int64_t rows, std::int64_t columns,
                           const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
-  const std::span<const std::byte> data = file.data(tensor);
-  std::vector<float> numbers(tensor.elements());
-  if (tensor.dtype == QUERN_F32) {
+  std::vector<float> numbers(static_cast<std::size_t>(rows * columns));
+  if (dtype == QUERN_F32) {
     std::memcpy(numbers.data(), data.data(), data.size());
     return numbers;
   }
   graph::Graph graph("decode");
-  const auto columns = static_cast<std::int64_t>(tensor.dims[0]), rows = static_cast<std::int64_t>(tensor.elements() / tensor.dims[0]);
-  const graph::ValueId from = graph.input("encoded", tensor.dtype, {rows, columns});
+  const graph::ValueId from = graph.input("encoded", dtype, {rows, columns});
   const graph::ValueId to = graph::ops::cast(graph, from, QUERN_F32, {.name = "decode"});
   graph.mark_output(to, "decoded");
   Program program(std::move(graph), devices, Fallback::automatic, "");
@@ -71,7 +70,21 @@ TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::Fil
   step_ = std::make_unique<Program>(step_graph_.graph, devices_, fallback, "");
   evaluation_ = std::make_unique<Program>(evaluation_graph_.graph, devices_, fallback, "");
   update_ = std::make_unique<Program>(update_graph_.graph, devices_, fallback, "");
-  load(file);
+  update_->expect_shared(update_graph_.trained);
+  update_->expect_shared(update_graph_.gradient);
+  evaluation_->expect_shared(evaluation_graph_.trained);
+  for (const auto& [program, weights] :
+       {std::pair(step_.get(), &step_graph_.weights), std::pair(evaluation_.get(), &evaluation_graph_.weights)}) {
+    for (WantedWeight& weight : wanted_weights(*program, *weights, file)) {
+      const auto same = [&](const auto& one) { return one.second.place == weight.place; };
+      if (std::ranges::none_of(wanted_, same)) wanted_.emplace_back(program, std::move(weight));
+    }
+  }
+}
+
+void TrainingEngine::load(const gguf::File& file) {
+  if (const std::string missing = lack(); !missing.empty()) throw Error(QUERN_DOES_NOT_FIT, missing);
+  load_weights(file);
   step_->prepare();
   update_->share(update_graph_.trained, *step_, step_graph_.trained);
   update_->share(update_graph_.gradient, *step_, step_graph_.gradient);
@@ -79,38 +92,58 @@ TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::Fil
   evaluation_->share(evaluation_graph_.trained, *step_, step_graph_.trained);
   evaluation_->prepare();
   write_rope_table(file);
-  for (const models::TrainedTensor& tensor : layout_.tensors)
-    write_trained(tensor.first, decode(file, file.require_tensor(tensor.tensor), devices_));
+  for (const models::TrainedTensor& tensor : layout_.tensors) load_trained(file, tensor);
 }
 
-void TrainingEngine::load(const gguf::File& file) {
-  // What several programs read the same way lies there once.
-  std::vector<std::pair<Program*, WantedWeight>> wanted;
-  std::vector<std::uint64_t> bytes(devices_.size());
-  const std::pair<Program*, const std::vector<models::StepGraph::Weight>*> readers[] = {{step_.get(), &step_graph_.weights},
-                                                                                        {evaluation_.get(), &evaluation_graph_.weights}};
-  for (const auto& [program, weights] : readers) {
-    for (WantedWeight& weight : wanted_weights(*program, *weights, file)) {
-      const auto same = [&](const auto& one) { return one.second.place == weight.place; };
-      if (std::ranges::any_of(wanted, same)) continue;
-      bytes[weight.place.device] += weight.arena_bytes();
-      wanted.emplace_back(program, std::move(weight));
-    }
+void TrainingEngine::load_trained(const gguf::File& file, const models::TrainedTensor& tensor) {
+  // In parts, so that loading needs little more than the run.
+  constexpr std::uint64_t most_elements = 1 << 20;
+  const gguf::TensorInfo& info = file.require_tensor(tensor.tensor);
+  const std::span<const std::byte> data = file.data(info);
+  const std::uint64_t columns = info.dims[0], rows = info.elements() / columns, row_bytes = data.size() / rows;
+  const std::uint64_t at_once = std::max<std::uint64_t>(1, most_elements / columns);
+  for (std::uint64_t row = 0; row < rows; row += at_once) {
+    const std::uint64_t count = std::min(at_once, rows - row);
+    write_trained(tensor.first + row * columns, decode(data.subspan(row * row_bytes, count * row_bytes), info.dtype,
+                                                       static_cast<std::int64_t>(count), static_cast<std::int64_t>(columns), devices_));
   }
+}
+
+std::uint64_t TrainingEngine::weights_bytes(std::uint32_t device) const {
+  std::uint64_t bytes = 0;
+  for (const auto& [program, weight] : wanted_) bytes += weight.place.device == device ? weight.bytes : 0;
+  return bytes;
+}
+
+TrainingMemory TrainingEngine::memory() const {
+  TrainingMemory memory;
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) memory.weights += weights_bytes(d);
+  const ProgramNeeds step = step_->needs(), update = update_->needs();
+  const std::uint64_t flat = layout_.elements * sizeof(float) * step_->readers(step_graph_.trained).size() * 2;
+  memory.trained = flat + update.state;
+  memory.activations = step.total() - flat + update.total() - update.state;
+  memory.evaluation = evaluation_->needs().total();
+  memory.head = std::min(step.scratch, std::uint64_t{2} * options_.graph.chunk_labels * shape_.vocabulary * sizeof(float));
+  const std::uint64_t rows = std::max(options_.graph.max_tokens, evaluation_tokens(options_));
+  memory.host = rows * rows * sizeof(float);  // the mask, before it is copied
+  return memory;
+}
+
+std::string TrainingEngine::lack() const {
   for (std::uint32_t d = 0; d < devices_.size(); ++d) {
-    std::uint64_t needed = bytes[d];
+    std::uint64_t needed = weights_bytes(d);
     for (const Program* program : {step_.get(), evaluation_.get(), update_.get()}) needed += program->needs(d).total();
-    for (const graph::ValueId twice : {update_graph_.trained, update_graph_.gradient})
-      if (d == update_->readers(twice).front()) needed -= layout_.elements * sizeof(float);
     const std::optional<std::uint64_t> available = room_on(*devices_[d]).available;
     if (!available || needed <= *available) continue;
     const auto [there, asked] = byte_words_apart(*available, needed);
-    throw Error(QUERN_DOES_NOT_FIT, concat("training needs ", asked, " on ", devices_[d]->device()->label(), " (weights ",
-                                           byte_words(bytes[d]), "), and ", there,
-                                           " are available; a smaller micro_batch_size with more gradient_accumulation_steps, a shorter "
-                                           "sequence_len or gradient_checkpointing: true needs less"));
+    return concat("training needs ", asked, " on ", devices_[d]->device()->label(), " (weights ", byte_words(weights_bytes(d)), "), and ",
+                  there, " are available");
   }
-  for (const auto& [program, weight] : wanted) {
+  return {};
+}
+
+void TrainingEngine::load_weights(const gguf::File& file) {
+  for (const auto& [program, weight] : wanted_) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
     const std::span<const std::byte> data = file.data(tensor);
     Memory& memory =
@@ -120,7 +153,8 @@ void TrainingEngine::load(const gguf::File& file) {
     places_[weight.place] = memory.span();
     file.drop_pages(tensor);
   }
-  for (const auto& [program, weights] : readers) bind(*program, *weights, file);
+  bind(*step_, step_graph_.weights, file);
+  bind(*evaluation_, evaluation_graph_.weights, file);
 }
 
 void TrainingEngine::bind(Program& program, const std::vector<models::StepGraph::Weight>& weights, const gguf::File& file) {
@@ -214,12 +248,44 @@ BatchNumbers TrainingEngine::update(std::int32_t step, float rate, float loss_sc
   std::int32_t finite = 0;
   update_->read(update_graph_.norm, 0, std::as_writable_bytes(std::span(&numbers.norm, 1)));
   update_->read(update_graph_.finite, 0, std::as_writable_bytes(std::span(&finite, 1)));
-  step_->read(step_graph_.loss, 0, std::as_writable_bytes(std::span(&numbers.loss, 1)));
+  numbers.loss = static_cast<float>(loss());
   numbers.norm /= loss_scale;
   numbers.finite = finite != 0;
+  forget_loss();
+  return numbers;
+}
+
+double TrainingEngine::loss() const {
+  float loss = 0;
+  step_->read(step_graph_.loss, 0, std::as_writable_bytes(std::span(&loss, 1)));
+  return loss;
+}
+
+void TrainingEngine::forget_loss() {
   constexpr float none = 0;
   step_->write(step_graph_.loss, 0, std::as_bytes(std::span(&none, 1)));
-  return numbers;
+}
+
+void TrainingEngine::clear() {
+  forget_loss();
+  const std::vector<float> zeros(std::min<std::uint64_t>(layout_.elements, 1 << 20));
+  for (std::uint64_t at = 0; at < layout_.elements; at += zeros.size()) {
+    const std::span<const float> part = std::span(zeros).first(std::min<std::uint64_t>(zeros.size(), layout_.elements - at));
+    step_->write(step_graph_.gradient, at * sizeof(float), std::as_bytes(part));
+  }
+}
+
+std::string TrainingEngine::weights_sum() const {
+  Sha256 sum;
+  std::vector<std::byte> part;
+  for (const Memory& weight : weights_) {
+    for (std::uint64_t at = 0; at < weight.bytes(); at += part.size()) {
+      part.resize(std::min<std::uint64_t>(1 << 20, weight.bytes() - at));
+      weight.read(at, part);
+      sum.add(part);
+    }
+  }
+  return sum.finish();
 }
 
 double TrainingEngine::evaluate(const MicroBatch& batch) {
@@ -236,15 +302,6 @@ void TrainingEngine::read_trained(std::uint64_t first, std::span<float> numbers)
 
 void TrainingEngine::write_trained(std::uint64_t first, std::span<const float> numbers) {
   step_->write(step_graph_.trained, first * sizeof(float), std::as_bytes(numbers));
-}
-
-void TrainingEngine::clear_batch() {
-  const std::vector<float> none(4096);
-  for (std::uint64_t first = 0; first < layout_.elements; first += none.size()) {
-    const std::span<const float> part = std::span(none).first(std::min<std::uint64_t>(none.size(), layout_.elements - first));
-    step_->write(step_graph_.gradient, first * sizeof(float), std::as_bytes(part));
-  }
-  step_->write(step_graph_.loss, 0, std::as_bytes(std::span(none).first(1)));
 }
 
 void TrainingEngine::read_gradient(std::uint64_t first, std::span<float> numbers) const {
@@ -278,12 +335,15 @@ std::string TrainingEngine::device_label() const {
   return std::ranges::max_element(shares, {}, &DeviceShare::nodes)->device;
 }
 
-std::uint64_t TrainingEngine::memory_bytes() const noexcept {
-  std::uint64_t bytes = 0;
-  for (const Memory& weight : weights_) bytes += weight.bytes();
-  for (const Program* program : {step_.get(), update_.get(), evaluation_.get()})
-    bytes += program->state_bytes() + program->io_bytes() + program->scratch_bytes();
-  return bytes;
+MemoryStatistics TrainingEngine::statistics() const {
+  MemoryStatistics all;
+  for (const auto& device : devices_) {
+    const MemoryStatistics one = device->statistics();
+    all.in_use += one.in_use;
+    all.peak += one.peak;
+    all.allocations += one.allocations;
+  }
+  return all;
 }
 
 }  // namespace quern::runtime

@@ -37,12 +37,31 @@ struct BatchNumbers {
   bool finite = true;
 };
 
+/// What an engine takes, in bytes, as its compiled plans have it.
+struct TrainingMemory {
+  std::uint64_t weights = 0;      // frozen, as they lie on the devices
+  std::uint64_t trained = 0;      // the flat state, its gradients and the moments
+  std::uint64_t activations = 0;  // kept values, scratch and inputs of a step and of its update
+  std::uint64_t head = 0;         // of the activations: the logits of a chunk and their gradient, at most
+  std::uint64_t evaluation = 0;   // the same of an evaluation, beside what it shares with the step
+  std::uint64_t host = 0;         // in the process, beside the devices
+
+  std::uint64_t devices() const noexcept { return weights + trained + activations + evaluation; }
+};
+
 class TrainingEngine {
  public:
-  /// Places, compiles, checks that all of it fits, and loads the weights. Trained adapters are 0 until write_trained(); trained tensors are
-  /// the file's, decoded. Throws Error; QUERN_DOES_NOT_FIT before anything large is allocated.
+  /// Places and compiles; allocates nothing large. Throws Error.
   TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::File& file, models::Hyperparameters shape, models::TrainedLayout layout,
                  const TrainingEngineOptions& options);
+
+  /// From the plans alone, before load() as after it.
+  TrainingMemory memory() const;
+  /// What is missing on the first device that has too little room for all of it; empty: it fits. Before load().
+  std::string lack() const;
+  /// Loads the weights and allocates. Trained adapters are 0 until write_trained(); trained tensors are the file's, decoded. Once, before all
+  /// that follows. Throws Error; QUERN_DOES_NOT_FIT, with lack(), before anything large is allocated.
+  void load(const gguf::File& file);
 
   const models::Hyperparameters& shape() const noexcept { return shape_; }
   const models::TrainedLayout& layout() const noexcept { return layout_; }
@@ -52,8 +71,10 @@ class TrainingEngine {
   void accumulate(const MicroBatch& batch, std::int32_t number, float loss_scale = 1);
   /// Ends a batch: one step of the optimiser, from 1, at this rate. Weights and moments keep their bits where a gradient is not finite.
   BatchNumbers update(std::int32_t step, float rate, float loss_scale = 1);
-  /// Forgets the micro-batches since the last update().
-  void clear_batch();
+  /// The losses that were added since the last update() or clear().
+  double loss() const;
+  /// Forgets gradients and losses.
+  void clear();
   /// The sum of weighted losses, with what is trained as it is now.
   double evaluate(const MicroBatch& batch);
 
@@ -65,6 +86,9 @@ class TrainingEngine {
   bool read_moment(int which, std::span<float> numbers) const;
   bool write_moment(int which, std::span<const float> numbers);
 
+  /// SHA-256 of the frozen weights as the devices hold them.
+  std::string weights_sum() const;
+
   /// From any thread, and from a signal handler: the run in flight ends with Error(QUERN_CANCELLED).
   void cancel() noexcept;
   void clear_cancel() noexcept;
@@ -72,13 +96,16 @@ class TrainingEngine {
   const Program& step_program() const noexcept { return *step_; }
   /// "cpu:0": where most of a step runs.
   std::string device_label() const;
-  /// Bytes that the engine holds on its devices.
-  std::uint64_t memory_bytes() const noexcept;
+  /// What the devices of the runtime hold now, and what they held at most.
+  MemoryStatistics statistics() const;
 
  private:
-  void load(const gguf::File& file);
+  std::uint64_t weights_bytes(std::uint32_t device) const;
+  void load_weights(const gguf::File& file);
+  void load_trained(const gguf::File& file, const models::TrainedTensor& tensor);
   void bind(Program& program, const std::vector<models::StepGraph::Weight>& weights, const gguf::File& file);
   void write_rope_table(const gguf::File& file);
+  void forget_loss();
   void run(Program& program, const models::TrainingGraph& graph, const MicroBatch& batch, std::int32_t number);
 
   std::shared_ptr<Runtime> runtime_;
@@ -89,6 +116,7 @@ class TrainingEngine {
   models::TrainingGraph step_graph_, evaluation_graph_;
   models::UpdateGraph update_graph_;
   std::unique_ptr<Program> step_, update_, evaluation_;
+  std::vector<std::pair<Program*, WantedWeight>> wanted_;  // what several programs read the same way is there once
   std::vector<Memory> weights_;
   std::map<WeightPlace, quern_span> places_;
   std::vector<RunBound> bounds_;

@@ -45,6 +45,9 @@ def lora(model, **changes):
                               "lr_scheduler": run["schedule"], "warmup_steps": run["warmup"], "max_steps": run["steps"], **changes})
 
 
+ALL = {"adapter": None, "lora_r": None, "lora_alpha": None}  # instead of an adapter
+
+
 class Training(Case):
     def train(self, config, *arguments, name="out", code=0, env=None):
         """Runs it; the closing JSON and the lines of log.jsonl."""
@@ -328,6 +331,152 @@ class Adapters(Training):
             result = self.quern(*verb, TRAINING / "tiny-qwen3.gguf", DATA / "peft/tiny-llama-lora", "-o", out, env=ON_DEVICE)
             self.assertEqual(result.code, 4, result.err)
             self.assertFalse(out.exists())
+
+
+class Memory(Training):
+    """What the plans need against what a run takes."""
+
+    def estimate(self, config, *arguments):
+        path = self.folder / "estimate.yaml"
+        path.write_text(json.dumps({**config, "output_dir": str(self.folder / "none")}))
+        return self.quern_json("estimate", "--train", path, *arguments, env={"QUERN_BACKEND": DEVICE})
+
+    def test_the_peak_of_a_run_is_the_estimate(self):
+        for model, kind in (("llama", "lora"), ("qwen3", "full")):
+            for checkpointing in (False, "selective", True):
+                with self.subTest(model=model, kind=kind, checkpointing=checkpointing):
+                    config = lora(model, gradient_checkpointing=checkpointing, max_steps=3, warmup_steps=0, **(ALL if kind == "full" else {}))
+                    wanted = self.estimate(config)
+                    parts = wanted["estimate"]
+                    self.assertEqual(parts["devices_bytes"], sum(parts[name + "_bytes"] for name in ("weights", "trained", "activations", "evaluation")))
+                    closing, log = self.train(config, name=f"{model}-{kind}-{checkpointing}")
+                    self.assertEqual(closing["estimate"], parts)
+                    # The rest is what loading takes for a moment: tables of angles, parts of a tensor that is decoded.
+                    self.assertGreaterEqual(closing["peak_bytes"], parts["devices_bytes"])
+                    self.assertLessEqual(closing["peak_bytes"], 1.05 * parts["devices_bytes"])
+                    self.assertEqual({step["memory_bytes"] for step in self.steps(log)}, {parts["devices_bytes"]})
+
+    def test_checkpointing_needs_less(self):
+        sizes = [self.estimate(lora("llama", gradient_checkpointing=kind))["estimate"]["activations_bytes"] for kind in (False, "selective", True)]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        self.assertEqual(len(set(sizes)), 3)
+
+    def test_an_evaluation_shares_what_is_trained(self):
+        # All weights are trained here: they and their gradients and moments are four states, and the evaluation has no fifth.
+        parts = self.estimate(lora("llama", micro_batch_size=1, **ALL))["estimate"]
+        limit = parts["devices_bytes"] + parts["trained_bytes"] // 8
+        if DEVICE == "cpu":
+            self.assertTrue(self.estimate(lora("llama", micro_batch_size=1, **ALL), "--memory", f"cpu={limit}B")["fits"])
+
+    def test_a_run_that_does_not_fit_names_settings_that_do(self):
+        if DEVICE != "cpu":
+            self.skipTest("the limit is of the device cpu")
+        config = lora("llama", max_steps=2, warmup_steps=0)
+        for limit, words in (("6500K", ("gradient_checkpointing",)), ("5M", ("micro_batch_size: 2", "gradient_accumulation_steps: 2")),
+                             ("2M", ("sequence_len",))):
+            error, _ = self.train(config, "--memory", f"cpu={limit}", name=limit, code=5)
+            for word in words:
+                self.assertIn(word, error)
+            self.assertIn(error[error.index("training needs"):].strip(), self.estimate(config, "--memory", f"cpu={limit}")["lack"] + "\n")
+            changes = [part.replace(": ", "=") for part in error.split("these settings fit: ")[1].strip().split(", ")]
+            self.assertTrue(self.estimate(config, *changes, "--memory", f"cpu={limit}")["fits"])
+        self.assertIn("no smaller batch fits", self.train(config, "--memory", "cpu=300K", name="none", code=5)[0])
+
+
+class Gradients(Training):
+    def test_the_gradients_of_a_model_are_right(self):
+        for model, kind, changes in (("qwen3", "full", ALL), ("qwen3", "lora", {}), ("llama", "lora", {"lora_dropout": 0.1})):
+            with self.subTest(model=model, kind=kind):
+                path = self.folder / f"{model}-{kind}.yaml"
+                path.write_text(json.dumps({**lora(model, micro_batch_size=1, **changes), "output_dir": str(self.folder / "none")}))
+                found = self.quern_json("train", path, "--check-gradients", "--quiet", env={"QUERN_BACKEND": DEVICE})
+                self.assertTrue(found["passed"])
+                self.assertTrue(found["weights_unchanged"])
+                self.assertEqual(len(found["directions"]), 20)
+                for one in found["directions"]:
+                    self.assertLess(abs(one["difference"] / one["slope"] - 1), 0.01)
+                for tensor in found["tensors"]:
+                    self.assertGreater(tensor["norm"], 0, tensor["name"])
+                    self.assertEqual(tensor["first_norm"] == 0, tensor["name"].endswith(".lora_a"), tensor["name"])
+        page = self.quern("train", path, "--check-gradients", "--quiet", env={"QUERN_BACKEND": DEVICE})
+        self.assertIn("by differences", page.out.decode())
+        self.assertFalse((self.folder / "none").exists())
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def fields(data):
+    """Number, value of each field of a protobuf message; bytes, integers, and floats as they lie."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (data[at] & 0x7f) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 0x80:
+                return value
+    found = []
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            found.append((key >> 3, varint()))
+            continue
+        size = {1: 8, 5: 4}.get(key & 7) or varint()
+        found.append((key >> 3, data[at:at + size]))
+        at += size
+    return found
+
+
+def events(path):
+    """The events of a file whose sums are right: the step, and tags with their values."""
+    data, at, found = pathlib.Path(path).read_bytes(), 0, []
+    while at < len(data):
+        (size,) = struct.unpack_from("<Q", data, at)
+        for begin, end in ((at, at + 8), (at + 12, at + 12 + size)):
+            crc = crc32c(data[begin:end])
+            if struct.unpack_from("<I", data, end)[0] != ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff:
+                raise AssertionError(f"a wrong sum at {begin}")
+        event = dict(fields(data[at + 12:at + 12 + size]))
+        scalars = [dict(fields(value)) for number, value in fields(event.get(5, b"")) if number == 1]
+        found.append((event, {one[1].decode(): struct.unpack("<f", one[2])[0] for one in scalars}))
+        at += 16 + size
+    return found
+
+
+class Events(Training):
+    def test_tensorboard_gets_the_numbers_of_the_log(self):
+        config = lora("llama", max_steps=4, warmup_steps=0, eval_steps=2, save_steps=2, report_to=["tensorboard"])
+        _, log = self.train(config)
+        (path,) = (self.folder / "out").glob("events.out.tfevents.*")
+        first, *rest = events(path)
+        self.assertEqual(first[0][3], b"brain.Event:2")
+        steps = [(event[2], scalars) for event, scalars in rest if "train/loss" in scalars]
+        tags = {"train/loss": "loss", "train/learning_rate": "learning_rate", "train/grad_norm": "grad_norm", "train/tokens_per_second": "tokens_per_second"}
+        single = lambda x: struct.unpack("<f", struct.pack("<f", x))[0]
+        self.assertEqual(steps, [(line["step"], {tag: single(line[name]) for tag, name in tags.items()}) for line in self.steps(log)])
+        evaluated = [(event[2], scalars["eval/loss"]) for event, scalars in rest if "eval/loss" in scalars]
+        self.assertEqual(evaluated, [(line["step"], single(line["validation_loss"])) for line in log if "validation_loss" in line])
+        # A run that goes on begins a second file, whose start takes away what the first has behind the checkpoint.
+        (self.folder / "out/checkpoint-4/trainer_state.json").unlink()
+        self.train(config, "--resume")
+        (second,) = [one for one in (self.folder / "out").glob("events.out.tfevents.*") if one != path]
+        self.assertGreater(second.name, path.name)
+        begun = events(second)
+        self.assertEqual((begun[1][0][2], fields(begun[1][0][7])), (3, [(1, 1)]))
+        self.assertEqual([event[2] for event, scalars in begun if "train/loss" in scalars], [3, 4])
+
+    def test_there_is_none_unless_asked_for(self):
+        self.train(lora("llama", max_steps=1, warmup_steps=0))
+        self.assertFalse(list((self.folder / "out").glob("events.*")))
 
 
 class RealModel(Training):

@@ -454,6 +454,10 @@ inline const std::vector<ApiCall>& every_call() {
        [](World& w) { return text_made([&](auto** out) { return quern_training_yaml(w.training, out); }); }},
       {"quern_training_notes", on_memory,
        [](World& w) { return text_made([&](auto** out) { return quern_training_notes(w.training, out); }); }},
+      {"quern_training_estimate_json", on_owner,
+       [](World& w) {
+         return text_made([&](auto** out) { return quern_training_estimate_json(w.runtime, w.training, nullptr, nullptr, out); });
+       }},
       {"quern_training_starter", alone,
        [](World&) { return text_made([&](auto** out) { return quern_training_starter("lora", "m.gguf", out); }); }},
       {"quern_trainer_create", on_owner,
@@ -473,6 +477,8 @@ inline const std::vector<ApiCall>& every_call() {
       {"quern_trainer_save", on_owner, [](World& w) { return quern_trainer_save(w.trainer, nullptr); }},
       {"quern_trainer_write_result", on_owner, [](World& w) { return quern_trainer_write_result(w.trainer); }},
       {"quern_trainer_json", on_owner, [](World& w) { return text_made([&](auto** out) { return quern_trainer_json(w.trainer, out); }); }},
+      {"quern_trainer_check_gradients_json", on_owner,
+       [](World& w) { return text_made([&](auto** out) { return quern_trainer_check_gradients_json(w.trainer, out); }); }},
       {"quern_trainer_example_json", on_owner,
        [](World& w) { return text_made([&](auto** out) { return quern_trainer_example_json(w.trainer, 0, out); }); }},
   };

@@ -2,8 +2,10 @@
 #include "verbs.hpp"
 
 #include "engine.hpp"
+#include "model_path.hpp"
 #include "numbers.hpp"
 #include "shapes.hpp"
+#include "training_settings.hpp"
 
 namespace quern::cli {
 namespace {
@@ -59,9 +61,27 @@ std::string page(const quern_estimate_info& info, const std::vector<DtypeBytes>&
   return out;
 }
 
+int estimate_training(const CommandLine& line, const Settings& settings) {
+  const OpenedTraining training = open_training(*line.estimate.train, line.estimate.overrides);
+  const Runtime runtime = open_runtime(settings);
+  check(quern_runtime_ready(runtime.get()));
+  const std::string base =
+      model_path(training.info.base_model, settings, {.pull = line.named.pull, .offer = !line.quiet, .quiet = line.quiet});
+  quern_training_callbacks callbacks{};
+  callbacks.struct_size = sizeof callbacks;
+  callbacks.warning = [](void*, const char* sentence) { write_error_line(std::string("warning: ") + sentence); };
+  const quern_training_callbacks* told = &callbacks;
+  const Text text = make<Text>(quern_training_estimate_json, runtime.get(), training.get(), base.c_str(), told);
+  const Json plan = Json::parse(view(text));
+  if (line.json) write_json(plan);
+  else write_out(plan_page(plan));
+  return exit_ok;
+}
+
 }  // namespace
 
 int estimate_verb(const CommandLine& line, const Settings& settings) {
+  if (line.estimate.train) return estimate_training(line, settings);
   const Estimate made = estimate(line.estimate, settings);
   const quern_estimate* handle = made.get();
   const auto info = get<quern_estimate_info>(quern_estimate_get_info, handle);

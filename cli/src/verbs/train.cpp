@@ -6,20 +6,22 @@
 #include "model_path.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
+#include "table.hpp"
 #include "training_log.hpp"
-#include "yaml_file.hpp"
+#include "training_settings.hpp"
 
 #include "quern/base/files.hpp"
 #include "quern.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <csignal>
+#include <map>
 
 namespace quern::cli {
 namespace {
 
-using Training = Handle<quern_training, quern_training_release>;
 using Trainer = Handle<quern_trainer, quern_trainer_release>;
 
 void check_file(const base::FileProblem& problem) {
@@ -57,49 +59,7 @@ class StopSignals {
   struct sigaction before_[2]{};
 };
 
-Training open_training(const TrainFlags& flags, const YamlFile& file) {
-  std::vector<std::string> overrides = flags.overrides;
-  if (flags.resume) overrides.emplace_back("resume_from_checkpoint=true");
-  std::vector<const char*> texts;
-  for (const std::string& one : overrides) texts.push_back(one.c_str());
-  const std::string places = places_json(file, flags.file);
-  quern_training_options options{};
-  options.struct_size = sizeof options;
-  options.overrides = texts.data();
-  options.override_count = texts.size();
-  options.places = places.c_str();
-  const quern_training_options* given = &options;
-  Training training = make<Training>(quern_training_open, file.json.c_str(), given);
-  const Text notes = make<Text>(quern_training_notes, static_cast<const quern_training*>(training.get()));
-  if (!view(notes).empty()) write_error_page(view(notes));
-  return training;
-}
-
 Json json_of(const Text& text) { return Json::parse(view(text)); }
-
-/// "312 examples, 41,203 tokens, 9,120 of them count (22.1 %), the longest 388", and what was left out.
-std::string data_line(const std::string& what, const Json& data) {
-  const auto count = [&](const char* name) { return data.at(name).get<std::uint64_t>(); };
-  const std::uint64_t tokens = count("tokens"), labels = count("labels");
-  std::string line = what + std::string(12 - what.size(), ' ') + std::to_string(count("examples")) + " examples, " +
-                     std::to_string(tokens) + " tokens, " + std::to_string(labels) + " of them count";
-  if (tokens > 0) line += " (" + fixed(100.0 * static_cast<double>(labels) / static_cast<double>(tokens), 1) + " %)";
-  line += ", the longest has " + std::to_string(count("longest"));
-  for (const auto& [name, words] :
-       {std::pair("dropped_long", " too long"), {"dropped_unlabelled", " without a token that counts"}, {"bad_lines", " unreadable"}})
-    if (const std::uint64_t dropped = count(name); dropped > 0) line += "; " + std::to_string(dropped) + words + " left out";
-  return line;
-}
-
-std::string plan_page(const Json& plan) {
-  std::string page = data_line("train", plan.at("train")) + "\n";
-  if (plan.at("validation").at("examples") != 0) page += data_line("validation", plan.at("validation")) + "\n";
-  page += "steps       " + plan.at("steps").dump() + ", " + plan.at("steps_of_epoch").dump() + " an epoch";
-  if (plan.at("step") != 0) page += "; " + plan.at("step").dump() + " are done";
-  page += "\ntrained     " + plan.at("trained_parameters").dump() + " parameters on " + plan.at("device").get<std::string>() + ", " +
-          fixed(plan.at("memory_bytes").get<double>() / (1 << 20), 1) + " MiB\n";
-  return page;
-}
 
 /// Text that counts stands between marks.
 std::string example_page(const Json& example) {
@@ -125,6 +85,51 @@ void show_data(quern_trainer* trainer, std::uint64_t count, bool as_json) {
   if (as_json) write_json(Json{{"examples", all}});
 }
 
+/// A line for each kind of tensor ("attn_q.lora_a"), one for each direction, and the verdict.
+std::string gradients_page(const Json& check) {
+  struct Kind {
+    std::uint64_t tensors = 0;
+    double least = 0, most = 0;
+  };
+  std::map<std::string, Kind> kinds;
+  std::string faults;
+  for (const Json& tensor : check.at("tensors")) {
+    std::string name = tensor.at("name").get<std::string>();
+    if (const std::string& fault = tensor.at("fault").get_ref<const std::string&>(); !fault.empty())
+      faults += "wrong       the gradient of " + name + ": " + fault + "\n";
+    if (name.starts_with("blk.")) name.erase(0, name.find('.', 4) + 1);
+    const double norm = tensor.at("norm").is_number() ? tensor.at("norm").get<double>() : NAN;
+    Kind& kind = kinds[name];
+    kind.least = kind.tensors == 0 ? norm : std::min(kind.least, norm);
+    kind.most = kind.tensors++ == 0 ? norm : std::max(kind.most, norm);
+  }
+  Table tensors({{"tensor"}, {"count", Align::right}, {"least norm", Align::right}, {"largest norm", Align::right}});
+  for (const auto& [name, kind] : kinds) tensors.add({name, std::to_string(kind.tensors), scientific(kind.least), scientific(kind.most)});
+  Table directions({{"direction", Align::right},
+                    {"tensors", Align::right},
+                    {"by the gradient", Align::right},
+                    {"by differences", Align::right},
+                    {"apart", Align::right}});
+  std::uint64_t number = 0;
+  for (const Json& one : check.at("directions")) {
+    const double slope = one.at("slope").get<double>(), difference = one.at("difference").get<double>();
+    directions.add({std::to_string(++number), one.at("tensors").dump(), scientific(slope), scientific(difference),
+                    fixed(100 * std::fabs(difference / slope - 1), 3) + " %" + (one.at("right").get<bool>() ? "" : ", wrong")});
+  }
+  return tensors.text() + "\n" + directions.text() + "\n" + faults + "weights     " +
+         (check.at("weights_unchanged").get<bool>() ? "unchanged" : "changed") + ", SHA-256 " +
+         check.at("weights_sha256").get<std::string>() + "\n";
+}
+
+void check_gradients(quern_trainer* trainer, bool as_json) {
+  const Json check = json_of(make<Text>(quern_trainer_check_gradients_json, trainer));
+  if (as_json) write_json(check);
+  else write_out(gradients_page(check));
+  if (!check.at("passed").get<bool>())
+    throw Failure(exit_bug, "the gradients are wrong on " + check.at("device").get<std::string>() +
+                                ": report this with the table; another backend may be right");
+}
+
 const char* word_of(std::uint32_t end) {
   switch (end) {
     case QUERN_TRAINING_DONE: return "done";
@@ -145,32 +150,34 @@ int train_verb(const CommandLine& line, const Settings& settings) {
   }
   if (flags.file.empty())
     throw Failure(exit_usage, "train: CFG is missing: give a settings file; quern train --init lora MODEL writes one");
-  const YamlFile file = read_yaml(flags.file);
-  const Training training = open_training(flags, file);
-  const auto info = get<quern_training_info>(quern_training_get_info, static_cast<const quern_training*>(training.get()));
-  if (*info.base_model == '\0')
-    throw Failure(exit_usage, flags.file + ": base_model is missing; give the GGUF file, or the name of the model, that is to be trained");
+  std::vector<std::string> overrides = flags.overrides;
+  if (flags.resume) overrides.emplace_back("resume_from_checkpoint=true");
+  const OpenedTraining training = open_training(flags.file, overrides);
+  const quern_training_info& info = training.info;
   const Runtime runtime = open_runtime(settings);
   check(quern_runtime_ready(runtime.get()));
   const std::string base = model_path(info.base_model, settings, {.pull = line.named.pull, .offer = !line.quiet, .quiet = line.quiet});
 
-  TrainingLog log(info.output_dir, info.logging_steps, line.quiet);
+  TrainingLog log(info.output_dir, info.logging_steps, info.tensorboard != 0, line.quiet);
   const quern_training_callbacks callbacks = log.callbacks();
   const quern_training_callbacks* told = &callbacks;
-  const Trainer trainer =
-      make<Trainer>(quern_trainer_create, runtime.get(), static_cast<const quern_training*>(training.get()), base.c_str(), told);
+  const Trainer trainer = make<Trainer>(quern_trainer_create, runtime.get(), training.get(), base.c_str(), told);
   const Json plan = json_of(make<Text>(quern_trainer_json, trainer.get()));
   if (flags.show_data) {
     show_data(trainer.get(), *flags.show_data, line.json);
     return exit_ok;
   }
   if (!line.quiet) write_error_page(plan_page(plan));
+  if (flags.check_gradients) {
+    check_gradients(trainer.get(), line.json);
+    return exit_ok;
+  }
   if (flags.dry_run) {
     if (line.json) write_json(plan);
     return exit_ok;
   }
   check_file(base::make_folders(info.output_dir));
-  const Text resolved = make<Text>(quern_training_yaml, static_cast<const quern_training*>(training.get()));
+  const Text resolved = make<Text>(quern_training_yaml, training.get());
   check_file(base::write_file(std::string(info.output_dir) + "/config.yaml", read_file(flags.file)));
   check_file(base::write_file(std::string(info.output_dir) + "/resolved.yaml", view(resolved)));
   log.begin(plan.at("step").get<std::uint64_t>());

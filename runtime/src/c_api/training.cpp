@@ -96,6 +96,19 @@ runtime::TrainingCallbacks callbacks_of(const quern_training_callbacks& c) {
   return callbacks;
 }
 
+std::unique_ptr<runtime::Trainer> trainer_of(quern_runtime* runtime, const quern_training* training, const char* base,
+                                             const quern_training_callbacks* callbacks, runtime::Trainer::Until until) {
+  c_api::require(runtime, "runtime");
+  c_api::require(static_cast<const void*>(training), "training");
+  const runtime::TrainingCallbacks told = callbacks_of(whole(callbacks, "quern_training_callbacks"));
+  const Owner::Use use(runtime);
+  const std::shared_ptr<runtime::Runtime> kept = runtime->runtime;
+  kept->require_ready();
+  require_driver_stack(kept->devices());
+  const training::Settings settings = training->parsed.settings;
+  return std::make_unique<runtime::Trainer>(kept, base == nullptr ? settings.base_model : std::string(base), settings, told, until);
+}
+
 std::uint32_t end_of(runtime::TrainingEnd end) {
   switch (end) {
     case runtime::TrainingEnd::steps: return QUERN_TRAINING_DONE;
@@ -138,6 +151,7 @@ quern_status quern_training_get_info(const quern_training* training, quern_train
     info.output_dir = settings.output_dir.c_str();
     info.logging_steps = settings.logging_steps;
     info.resumes = settings.resume_last || !settings.resume_from_checkpoint.empty() ? 1 : 0;
+    info.tensorboard = settings.tensorboard ? 1 : 0;
     give(out, info, "quern_training_info");
   });
 }
@@ -183,18 +197,19 @@ quern_status quern_trainer_create(quern_runtime* runtime, const quern_training* 
   return guarded([&] {
     require(out, "out");
     *out = nullptr;
-    require(runtime, "runtime");
-    require(training, "training");
-    const runtime::TrainingCallbacks told = callbacks_of(whole(callbacks, "quern_training_callbacks"));
-    const Owner::Use use(runtime);
-    const std::shared_ptr<runtime::Runtime> kept = runtime->runtime;
-    kept->require_ready();
-    require_driver_stack(kept->devices());
-    const training::Settings settings = training->parsed.settings;
     auto handle = std::make_unique<quern_trainer>();
-    handle->runtime = kept;
-    handle->trainer = std::make_unique<runtime::Trainer>(kept, base == nullptr ? settings.base_model : std::string(base), settings, told);
+    handle->trainer = trainer_of(runtime, training, base, callbacks, runtime::Trainer::Until::loaded);
+    handle->runtime = runtime->runtime;
     *out = handle.release();
+  });
+}
+
+quern_status quern_training_estimate_json(quern_runtime* runtime, const quern_training* training, const char* base,
+                                          const quern_training_callbacks* callbacks, quern_text** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    *out = make_text(trainer_of(runtime, training, base, callbacks, runtime::Trainer::Until::compiled)->estimate_json());
   });
 }
 
@@ -250,6 +265,16 @@ quern_status quern_trainer_json(quern_trainer* trainer, quern_text** out) {
     require_trainer(trainer);
     const TrainerTurn turn(trainer);
     *out = make_text(trainer->trainer->json());
+  });
+}
+
+quern_status quern_trainer_check_gradients_json(quern_trainer* trainer, quern_text** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require_trainer(trainer);
+    const TrainerTurn turn(trainer);
+    *out = make_text(trainer->trainer->check_gradients_json());
   });
 }
 
