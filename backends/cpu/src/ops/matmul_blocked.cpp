@@ -12,8 +12,9 @@
 namespace quern::cpu {
 namespace {
 
-constexpr std::int64_t most_blocked_rows = 1020, most_rows_a_part = 288;  // rows whose panels are packed; that pass over a strip in one part
-constexpr std::int64_t most_packed_floats = std::int64_t{1} << 23;    // floats of packed a
+constexpr std::int64_t most_blocked_rows = 1020,
+                       most_rows_a_part = 288;                      // rows whose panels are packed; that pass over a strip in one part
+constexpr std::int64_t most_packed_floats = std::int64_t{1} << 23;  // floats of packed a
 constexpr std::int64_t least_blocked_rows = 32;
 static_assert(most_blocked_rows % gemm_rows == 0 && most_rows_a_part % gemm_rows == 0);
 
@@ -27,7 +28,8 @@ struct PanelSource {
   std::int64_t lane_stride, k_stride;
 
   /// Lanes first .. of k at `depth_first` ..
-  GemmPanel panel(std::int64_t first, std::int64_t count, std::int64_t width, std::int64_t k, std::int64_t depth, float* out) const noexcept {
+  GemmPanel panel(std::int64_t first, std::int64_t count, std::int64_t width, std::int64_t k, std::int64_t depth,
+                  float* out) const noexcept {
     if (along_k) return {dtype, data + first * lane_stride, lane_stride, true, k, count, width, depth, out};
     return {dtype, data + k * k_stride, k_stride, false, first, count, width, depth, out};
   }
@@ -102,7 +104,8 @@ class BlockedProduct {
     // Parts enough for every thread; a strip is packed once for each part of its rows.
     const std::int64_t wanted = strips_ >= 2 * context_.thread_count() ? 1 : 2 * context_.thread_count() / strips_;
     const std::int64_t least = (rows_ + most_rows_a_part - 1) / most_rows_a_part;
-    const std::int64_t together = (panels_ + std::max(wanted, least) - 1) / std::max(wanted, least), pieces = (panels_ + together - 1) / together;
+    const std::int64_t together = (panels_ + std::max(wanted, least) - 1) / std::max(wanted, least),
+                       pieces = (panels_ + together - 1) / together;
     context_.parallel(strips_ * pieces, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
       float *strip = parts_ + thread * layout_.part, *own = strip + gemm_depth * gemm_columns;
       for (std::int64_t i = begin; i < end; ++i) {
@@ -115,15 +118,16 @@ class BlockedProduct {
           vectors_.pack_panel(b_.panel(column, columns, gemm_columns, k + at, here, strip));
           vectors_.gemm({packed_ + at * panels_ * gemm_rows + row * here, strip, here, panels, k + at == 0, sums});
         }
-        if (k + depth == shape_.k)
-          finish(sums, first_ + row, std::min(rows_ - row, panels * gemm_rows), column, columns);
+        if (k + depth == shape_.k) finish(sums, first_ + row, std::min(rows_ - row, panels * gemm_rows), column, columns);
       }
     });
   }
 
   void finish(float* sums, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) const noexcept {
     const TensorView &c = call_.input(3), &y = call_.output(0);
-    const auto packed = [](const TensorView& view) { return view.dtype == QUERN_F32 && rows_are_packed(view) && view.stride_from_end(1) % 4 == 0; };
+    const auto packed = [](const TensorView& view) {
+      return view.dtype == QUERN_F32 && rows_are_packed(view) && view.stride_from_end(1) % 4 == 0;
+    };
     if (!packed(y) || call_.input(2).present() || (c.present() && !packed(c)))
       return matmul_finish(call_, sums, gemm_columns, batch_, row, rows, column, columns);
     const auto alpha = static_cast<float>(call_.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call_.real(QUERN_KEY_BETA));
@@ -174,7 +178,8 @@ void multiply_in_blocks(const OpCall& call, Context& context, const Vectors& vec
   if (s.n == 0) return;
   for (std::int64_t batch = 0; batch < s.batches; ++batch) {
     BlockedProduct product(call, s, batch, context, vectors);
-    for (std::int64_t row = 0; row < s.m && !context.cancelled(); row += most_blocked_rows) product.run(row, std::min(most_blocked_rows, s.m - row));
+    for (std::int64_t row = 0; row < s.m && !context.cancelled(); row += most_blocked_rows)
+      product.run(row, std::min(most_blocked_rows, s.m - row));
   }
 }
 

@@ -73,7 +73,8 @@ QUERN_CPU_INLINE void store_turned(const Lanes (&rows)[16], int count, std::int6
   for (int i = 0; i < 16; ++i) store(from[i], rows[i]);
   for (int i = 0; i < 16; i += 4)
     for (int k = 0; k < 16; k += 4) {
-      __m128 a = _mm_load_ps(from[i] + k), b = _mm_load_ps(from[i + 1] + k), c = _mm_load_ps(from[i + 2] + k), d = _mm_load_ps(from[i + 3] + k);
+      __m128 a = _mm_load_ps(from[i] + k), b = _mm_load_ps(from[i + 1] + k), c = _mm_load_ps(from[i + 2] + k),
+             d = _mm_load_ps(from[i + 3] + k);
       _MM_TRANSPOSE4_PS(a, b, c, d);
       _mm_store_ps(turned[k] + i, a);
       _mm_store_ps(turned[k + 1] + i, b);
