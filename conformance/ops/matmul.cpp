@@ -61,6 +61,15 @@ void dense(CaseSink& sink) {
       sink.add(product(Profile::quick, a, b, QUERN_F32, 33, 65, 129, DataKind::one_hot, DataKind::gaussian));
       sink.add(product(Profile::quick, a, b, QUERN_F32, 3, 33, 11008, DataKind::positive, DataKind::positive));
     }
+  // Rows and depths at which products in packed panels of many rows change their parts; the last is longer than one slab of panels.
+  constexpr std::pair<std::int64_t, std::int64_t> parts[] = {{287, 191},  {288, 192},  {289, 193},  {1019, 193},
+                                                             {1020, 192}, {1021, 191}, {1021, 8300}};
+  for (const auto& [m, k] : parts) {
+    const Profile profile = k > 1024 ? Profile::full : Profile::quick;
+    sink.add(product(profile, QUERN_F32, QUERN_F32, QUERN_F32, m, 33, k, DataKind::gaussian, DataKind::gaussian));
+    sink.add(make(profile, input(QUERN_F32, {k, m}), input(QUERN_F32, {k, 33}), output(QUERN_F32, {m, 33}),
+                  {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}));
+  }
   for (const std::int64_t m : edges)
     for (const std::int64_t n : {1, 8, 17, 32, 65, 128}) {
       sink.add(product(Profile::full, QUERN_F32, QUERN_F16, QUERN_F32, m, n, 96, DataKind::uniform, DataKind::uniform));
