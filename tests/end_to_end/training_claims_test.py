@@ -5,7 +5,7 @@ import json
 
 from harness import DATA, main
 import training_test
-from training_test import DEVICE, TRAINING, Training, lora, tensors
+from training_test import ON_DEVICE, TRAINING, Training, lora, tensors
 
 
 class Claims(Training):
@@ -16,7 +16,7 @@ class Claims(Training):
         """The first examples as ids and weights."""
         path = self.folder / "shown.yaml"
         path.write_text(json.dumps(config))
-        return self.quern_json("train", path, "--show-data", str(count), env={"QUERN_BACKEND": DEVICE})["examples"]
+        return self.quern_json("train", path, "--show-data", str(count), env=ON_DEVICE)["examples"]
 
     def curve(self, name, **changes):
         _, log = self.train(lora("llama", warmup_steps=0, test_datasets=None, **changes), name=name, env={"QUERN_THREADS": "1"})
@@ -125,7 +125,7 @@ class Scales(training_test.Adapters):
         found = []
         for number, source in enumerate((adapter, gguf)):
             out = self.folder / f"{number}.gguf"
-            self.assertEqual(self.quern("merge", base, source, "-o", out, "--type", "f32", env={"QUERN_BACKEND": DEVICE}).code, 0)
+            self.assertEqual(self.quern("merge", base, source, "-o", out, "--type", "f32", env=ON_DEVICE).code, 0)
             found.append(self.logits(out, text))
         plain = self.logits(base, text)
         moved = max(abs(a - b) for a, b in zip(found[0], plain))

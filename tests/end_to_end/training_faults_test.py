@@ -12,7 +12,7 @@ import unittest
 from errno import EACCES, EIO, ENOSPC
 
 from harness import PROGRAM, SANITIZER, main
-from training_test import DEVICE, Training, lora
+from training_test import ON_DEVICE, Training, lora
 
 STEPS = os.environ["QUERN_TEST_STEPS"]
 # A run of three steps, each with a save, of which two are kept: so a save also removes.
@@ -37,7 +37,7 @@ class Faults(Training):
         return [PROGRAM, "train", str(self.config), f"output_dir={self.out}", *arguments]
 
     def run_program(self, *arguments, **steps):
-        env = self.environment({"QUERN_BACKEND": DEVICE, "QUERN_THREADS": "1", "LD_PRELOAD": STEPS, "QUERN_STEP_FOLDER": str(self.out),
+        env = self.environment({**ON_DEVICE, "QUERN_THREADS": "1", "LD_PRELOAD": STEPS, "QUERN_STEP_FOLDER": str(self.out),
                                 **{f"QUERN_STEP_{name.upper()}": str(value) for name, value in steps.items()}})
         return subprocess.run(self.command(*arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, timeout=60)
 
@@ -143,7 +143,7 @@ class EveryFault(Faults):
     def test_a_run_that_is_killed_at_any_time_goes_on(self):
         for number in range(30):
             self.begin(lambda: None)
-            process = subprocess.Popen(self.command(), env=self.environment({"QUERN_BACKEND": DEVICE, "QUERN_THREADS": "1"}), stdout=subprocess.DEVNULL,
+            process = subprocess.Popen(self.command(), env=self.environment({**ON_DEVICE, "QUERN_THREADS": "1"}), stdout=subprocess.DEVNULL,
                                        stderr=subprocess.PIPE, text=True)
             time.sleep(random.Random(number).uniform(0, 0.12))
             process.kill()
