@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compiles kernels without a GPU and reads what the assembler says of them.
 
-    kernels_compile_test.py COMPILER NVRTC FOLDER ARCHITECTURE... [--units NAME,NAME] [--define NAME]
+    kernels_compile_test.py COMPILER NVRTC FOLDER ARCHITECTURE... [--header FILE] [--units NAME,NAME] [--define NAME]
 
-COMPILER is the build's quern_compile_kernel, FOLDER holds the kernels. Fails where a kernel does not compile, where one of
+COMPILER is the build's quern_compile_kernel, FOLDER holds the kernels, and --header is one that the build made. Fails where a kernel does not compile, where one of
 the hot kernels, or a function that one calls, spills registers to memory, and where one that is to share a multiprocessor takes more than half of its registers.
 With --define also where a unit is the same without it.
 """
@@ -68,18 +68,20 @@ def faults_of(kernel, registers, spills, architecture):
 
 
 def main(compiler, nvrtc, folder, *rest):
-    names, architectures, defines = None, [], []
+    names, architectures, defines, made = None, [], [], []
     rest = list(rest)
     while rest:
         word = rest.pop(0)
         if word == "--units":
             names = rest.pop(0).split(",")
+        elif word == "--header":
+            made.append(rest.pop(0))
         elif word == "--define":
             defines.append(f"--define={rest.pop(0)}")
         else:
             architectures.append(word)
     files = sorted(os.listdir(folder))
-    headers = [os.path.join(folder, f) for f in files if f.endswith((".cuh", ".hpp"))]
+    headers = [os.path.join(folder, f) for f in files if f.endswith((".cuh", ".hpp"))] + made
     units = [f for f in files if f.endswith(".cu") and (names is None or f[:-3] in names)]
     if not units or not architectures or (names is not None and len(units) != len(names)):
         sys.exit(f"no kernels {names} in {folder}, or no architecture named")
