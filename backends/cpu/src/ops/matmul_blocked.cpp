@@ -162,8 +162,7 @@ class BlockedProduct {
 Verdict blocked_verdict(const OpCall& call) {
   const MatmulShape s = matmul_shape(call);
   if (call.exact_order) return Verdict::no("results must not depend on the batch, and blocks of k are for many rows only");
-  const bool transposed = s.a_transposed || s.b_transposed;
-  if (s.m < (transposed ? 4 : least_blocked_rows)) return Verdict::no(concat("the product is small: ", s.m, " x ", s.n, " x ", s.k));
+  if (s.m < least_blocked_rows) return Verdict::no(concat("the product is small: ", s.m, " x ", s.n, " x ", s.k));
   if (!has_source(call.input(0)) || !has_source(call.input(1))) return Verdict::no("an operand is packed along neither dimension");
   return Verdict::yes();
 }
