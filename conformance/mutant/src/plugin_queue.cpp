@@ -113,8 +113,8 @@ bool behind_a_gate(const quern_point& p) {
   }
   return false;
 }
-/// For a host that waits. waits_run_ahead ends waits for work behind a gate alone: the host frees what other work still reads and writes
-/// once its wait ended, and a process whose memory is damaged may end before the suite's claim is told.
+/// For a host that waits. waits_run_ahead ends waits for work behind a gate alone. For other work the host frees memory once its wait ended.
+/// The work would damage it, and the process could end before the suite's claim is written.
 bool awaited(const quern_point& p) {
   return reached(p) || (behaviour(p.fence->device) == Behaviour::waits_run_ahead && p.fence->promised >= p.value && behind_a_gate(p));
 }
