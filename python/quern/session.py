@@ -97,7 +97,18 @@ class Session(_abi.Handle):
     def __init__(self, model: "Model", *, context: int, sequences: int) -> None:
         self._model = model
         options = _abi.SessionOptions(context=context, sequences=sequences)
+        self._streams: List["_Pieces"] = []  # whose threads may still run, the oldest first
         super().__init__(_abi.create("quern_session_create", model.handle, ctypes.byref(options)), _abi.lib.quern_session_release)
+
+    @property
+    def handle(self) -> Any:
+        """The session's handle, once no stream that was left uses it any more."""
+        for pieces in list(self._streams):
+            if pieces.is_this_thread():
+                break  # streams wait for older ones alone, so that no two wait for each other
+            if pieces.ended:
+                pieces.close()
+        return super().handle
 
     def ids_of(self, prompt: Prompt, *, raw: bool = False, special_in_messages: bool = False) -> List[int]:
         """Ids of a prompt: of a text as one message of a chat, or with `raw` as it is; of messages as Vocabulary.tokenize_chat() makes them;
@@ -159,19 +170,13 @@ class Session(_abi.Handle):
         finally:
             pieces.close()
 
-    async def astream(self, prompt: Prompt, *, raw: bool = False, sequence: int = 0, append: bool = False, max_tokens: int = 0,
+    def astream(self, prompt: Prompt, *, raw: bool = False, sequence: int = 0, append: bool = False, max_tokens: int = 0,
                sampling: Optional[Sampling] = None, stop: Stop = (), logprobs: int = 0, ignore_end: bool = False, loop_guard: bool = False,
                special_in_messages: bool = False) -> AsyncIterator[str]:
-        """As stream(), for `async for`. A task that is cancelled ends the answer."""
-        pieces = _Pieces(self, Request(prompt, raw=raw, sequence=sequence, append=append, max_tokens=max_tokens, sampling=sampling, stop=stop,
-                                           logprobs=logprobs, ignore_end=ignore_end, loop_guard=loop_guard,
-                                           special_in_messages=special_in_messages))
-        try:
-            while (piece := await asyncio.to_thread(pieces.get)) is not None:
-                yield piece
-        finally:
-            pieces.end()
-            await asyncio.shield(asyncio.to_thread(pieces.close))
+        """As stream(), for `async for`. Leaving the loop and cancelling the task end the answer."""
+        return _Stream(self, Request(prompt, raw=raw, sequence=sequence, append=append, max_tokens=max_tokens, sampling=sampling, stop=stop,
+                                     logprobs=logprobs, ignore_end=ignore_end, loop_guard=loop_guard,
+                                     special_in_messages=special_in_messages))
 
     async def agenerate(self, prompt: Prompt, *, raw: bool = False, sequence: int = 0, append: bool = False, max_tokens: int = 0,
                  sampling: Optional[Sampling] = None, stop: Stop = (), logprobs: int = 0, ignore_end: bool = False, loop_guard: bool = False,
@@ -197,7 +202,7 @@ class Session(_abi.Handle):
 
     def cancel(self) -> None:
         """Ends the call that runs, if any. From any thread."""
-        _abi.lib.quern_cancel(self.handle)
+        _abi.lib.quern_cancel(super().handle)
 
     def evaluate(self, ids: Sequence[int], *, sequence: int = 0, logits: bool = False, numpy: bool = False) -> Evaluation:
         """Reads the ids and compares each prediction with the next one. `numpy`: the logits are an array. Ctrl-C ends it."""
@@ -320,19 +325,24 @@ class _Pieces:
         self._session = session
         self._waiting: Deque[bytes] = collections.deque()
         self._changed = threading.Condition()
-        self._ended = False  # by the reader
+        self.ended = False  # by the reader
         self._done = False  # by the answer
         self._failed: Optional[BaseException] = None
         self._worker = threading.Thread(target=self._work, args=(dataclasses.replace(request, on_piece=self._put),), daemon=True)
+        session._streams.append(self)
         self._worker.start()
+
+    def is_this_thread(self) -> bool:
+        """Whether this thread makes the answer."""
+        return self._worker is threading.current_thread()
 
     def _put(self, piece: bytes) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or len(self._waiting) < 64)
+            self._changed.wait_for(lambda: self.ended or len(self._waiting) < 64)
             if piece:
                 self._waiting.append(piece)
             self._changed.notify_all()
-            return not self._ended
+            return not self.ended
 
     def _work(self, request: Request) -> None:
         try:
@@ -343,23 +353,24 @@ class _Pieces:
             with self._changed:
                 self._done = True
                 self._changed.notify_all()
+            self._session._streams.remove(self)
 
     def get(self) -> Optional[str]:
         """The next piece; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or self._done or bool(self._waiting))
-            if self._waiting and not self._ended:
+            self._changed.wait_for(lambda: self.ended or self._done or bool(self._waiting))
+            if self._waiting and not self.ended:
                 piece = self._waiting.popleft()
                 self._changed.notify_all()
                 return piece.decode("utf-8", "replace")
-            if self._failed is not None and not self._ended:
+            if self._failed is not None and not self.ended:
                 raise self._failed
             return None
 
     def end(self) -> None:
         """The reader wants no more."""
         with self._changed:
-            self._ended = True
+            self.ended = True
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -368,6 +379,42 @@ class _Pieces:
         while self._worker.is_alive():
             self._session.cancel()  # of an idle session nothing
             self._worker.join(0.05)
+
+
+class _Stream(AsyncIterator[str]):
+    """Pieces for `async for`. Unlike an async generator it ends the answer the moment that the loop is left."""
+
+    def __init__(self, session: Session, request: Request) -> None:
+        self._session = session
+        self._request = request
+        self._pieces: Optional[_Pieces] = None  # once the first is asked for
+        self._closed = False
+
+    async def __anext__(self) -> str:
+        if self._closed:
+            raise StopAsyncIteration
+        if self._pieces is None:
+            self._pieces = _Pieces(self._session, self._request)
+        try:
+            piece = await asyncio.to_thread(self._pieces.get)
+        except BaseException:
+            await self.aclose()
+            raise
+        if piece is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return piece
+
+    async def aclose(self) -> None:
+        """Ends the answer, and returns when the session is free."""
+        self._closed = True
+        if self._pieces is not None:
+            self._pieces.end()
+            await asyncio.shield(asyncio.to_thread(self._pieces.close))
+
+    def __del__(self) -> None:
+        if self._pieces is not None:
+            self._pieces.end()
 
 
 def _numpy() -> Any:

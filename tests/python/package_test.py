@@ -207,7 +207,9 @@ class OnAModel(unittest.TestCase):
             async for _ in self.long.astream([1, 40], ignore_end=True):
                 break
             task = asyncio.ensure_future(self.long.agenerate([1, 40], ignore_end=True, on_piece=lambda piece: started.set() or True))
-            await asyncio.to_thread(started.wait)
+            begun = asyncio.ensure_future(asyncio.to_thread(started.wait))
+            await asyncio.wait([task, begun], return_when=asyncio.FIRST_COMPLETED)
+            started.set()
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await task
@@ -217,6 +219,16 @@ class OnAModel(unittest.TestCase):
         asyncio.run(leave())
         self.assertLess(self.long.length(), CONTEXT)
         self.assertEqual(len(self.long.generate([1, 40], max_tokens=2, ignore_end=True).ids), 2)
+
+    def test_a_loop_that_is_left_frees_the_session_at_once(self):
+        async def leave():
+            for _ in range(20):
+                async for _ in self.session.astream([1, 40], ignore_end=True):
+                    break
+                answer = await self.session.agenerate([1, 40], max_tokens=1, ignore_end=True)
+                self.assertEqual(len(answer.ids), 1)
+
+        asyncio.run(leave())
 
     def ask_long(self):
         """self.long: a session whose answers take many seconds unless they are ended."""
