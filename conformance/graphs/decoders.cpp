@@ -50,6 +50,7 @@ void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, qu
   shape.heads = of.heads, shape.kv_heads = of.kv_heads, shape.head = of.head;
   const Batch& batch = of.batch;
   GraphBuilder graph(batch.rows, of.counts);
+  graph.graph().mark_each = batch.rows == 1;  // one row has all of a block's values; each of many rows takes minutes on a slow device
   graph.allow(conversions);
   const RowValues rows = add_row_values(graph, batch, of.turned != 0 ? of.turned : shape.head, 10000);
   const Layer layer{shape, formats, batch, rows, cache, window, activations};
