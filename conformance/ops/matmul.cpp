@@ -81,6 +81,10 @@ void attributes_and_layouts(CaseSink& sink) {
   for (const quern_dtype dtype : float_dtypes) {
     const auto a = [&](Dims dims, Layout layout = {}) { return input(dtype, std::move(dims), DataKind::gaussian, std::move(layout)); };
     const auto y = [&](Dims dims, Layout layout = {}) { return output(dtype, std::move(dims), std::move(layout)); };
+    // More rows and outputs than a tile of the matrix units has, and a depth that ends within a step, as gradients of adapters have.
+    sink.add(make(Profile::quick, a({70, 130}), a({137, 70}), y({130, 137}), {{QUERN_KEY_TRANSPOSE_A, 1}}));
+    sink.add(make(Profile::quick, a({130, 70}), a({70, 137}), y({130, 137}), {{QUERN_KEY_TRANSPOSE_B, 1}}));
+    sink.add(make(Profile::quick, a({70, 130}), a({70, 137}), y({130, 137}), {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}));
     for (const std::int64_t m : {1, 6, 33}) {
       sink.add(make(Profile::quick, a({40, m}), a({17, 40}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_A, 1}}));
       sink.add(make(Profile::quick, a({m, 40}), a({40, 17}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_B, 1}}));

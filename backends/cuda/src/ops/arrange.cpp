@@ -7,16 +7,6 @@
 namespace quern::cuda {
 namespace {
 
-/// Elements begin to begin + n of dimension `axis`.
-Tensor part_of(const Tensor& t, std::uint32_t axis, std::int64_t begin, std::int64_t n) {
-  Tensor part = t;
-  const sdk::ElementSize size = sdk::element_size(t.dtype);
-  const std::int64_t unit = axis + 1 == t.rank ? static_cast<std::int64_t>(size.elements) : 1;
-  part.data += static_cast<Address>(begin / unit * t.strides[axis]);
-  part.dims[axis] = n;
-  return part;
-}
-
 std::string check_beside(const Tensor& x, const Tensor& y, std::uint32_t axis) {
   if (x.dtype != y.dtype) return concat(describe(x), " and ", describe(y), " have one element type");
   std::string reason = check_rank(x, y.rank);
@@ -69,15 +59,10 @@ void emit_pad(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &y = call.output(0);
   const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
   const std::int64_t before = call.integer(QUERN_KEY_BEFORE), after = call.integer(QUERN_KEY_AFTER);
-  const auto fill = [&](const Tensor& part) {
-    FillParams p{};
-    p.shape = walk_elements(part, {{part, p.y}});
-    p.value = static_cast<float>(call.real(QUERN_KEY_VALUE));
-    launcher.launch(kernels::fill, launcher.spread(p.shape.count), 256, p);
-  };
-  if (before > 0) fill(part_of(y, axis, 0, before));
+  const auto value = static_cast<float>(call.real(QUERN_KEY_VALUE));
+  if (before > 0) launch_fill(part_of(y, axis, 0, before), value, launcher);
   if (x.elements() > 0) launch_copy(x, part_of(y, axis, before, x.dims[axis]), {}, launcher);
-  if (after > 0) fill(part_of(y, axis, before + x.dims[axis], after));
+  if (after > 0) launch_fill(part_of(y, axis, before + x.dims[axis], after), value, launcher);
 }
 
 std::string refuse_repeat(const Call& call) {
@@ -115,5 +100,21 @@ constexpr Op table[] = {{QUERN_OP_CONCAT, "concat.cuda", refuse_concat, emit_con
 }  // namespace
 
 const std::span<const Op> arrange_ops = table;
+
+Tensor part_of(const Tensor& t, std::uint32_t axis, std::int64_t begin, std::int64_t n) {
+  Tensor part = t;
+  const sdk::ElementSize size = sdk::element_size(t.dtype);
+  const std::int64_t unit = axis + 1 == t.rank ? static_cast<std::int64_t>(size.elements) : 1;
+  part.data += static_cast<Address>(begin / unit * t.strides[axis]);
+  part.dims[axis] = n;
+  return part;
+}
+
+void launch_fill(const Tensor& to, float value, Launcher& launcher) {
+  FillParams p{};
+  p.shape = walk_elements(to, {{to, p.y}});
+  p.value = value;
+  launcher.launch(kernels::fill, launcher.spread(p.shape.count), 256, p);
+}
 
 }  // namespace quern::cuda

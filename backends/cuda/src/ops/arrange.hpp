@@ -12,6 +12,9 @@ std::string check_units(const Tensor& tensor);
 Tensor in_units(const Tensor& tensor);
 /// The same bytes under other strides; shapes and dtypes are equal.
 void launch_copy(const Tensor& from, const Tensor& to, const Live& live, Launcher& launcher);
+/// Elements begin to begin + n of dimension `axis`.
+Tensor part_of(const Tensor& t, std::uint32_t axis, std::int64_t begin, std::int64_t n);
+void launch_fill(const Tensor& to, float value, Launcher& launcher);
 /// Numbers of one shape, each rounded to the other's dtype.
 void launch_cast(const Tensor& x, const Tensor& y, Launcher& launcher);
 

@@ -2,9 +2,11 @@
 //
 //   gemv        up to 8 rows, block formats, int8 activations allowed: quantise, then one kernel: tiles.cpp, else this
 //   gemv_exact  up to 8 rows, any weights in rows of whole sixteens
+//   dense       more rows, both operands in the 16 bits that are allowed: cuBLASLt, else gemm_dense
 //   gemm_mma    more rows, bf16 activations allowed, compute capability 8.0 or newer
 //   gemm_exact  more rows
-//   any         strides, transposes, batches: matmul_any.cpp
+//   arranged    transposes and strides of what gemm_mma serves: each operand is copied to rows of k first
+//   any         all others, batches too: matmul_any.cpp
 #include "matmul.hpp"
 
 #include "../kernels/gemm.hpp"
@@ -67,45 +69,117 @@ MatmulFactors any_factors(const Call& call) {
           static_cast<float>(call.real(QUERN_KEY_ALPHA)), static_cast<float>(call.real(QUERN_KEY_BETA))};
 }
 
-std::uint64_t scratch(const Call& call) { return is_plain(call) && takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0; }
+/// gemm_mma.cu needs compute capability 8.0.
+bool has_matrix_units(Launcher& launcher) { return launcher.gpu().facts().major >= 8; }
+
+constexpr std::int64_t mma_step = 32;  // elements of k in a step of gemm_mma.cu
+
+/// Whether the matrix units serve the product once its operands lie in rows of k. A copy costs k for each row, the product k for each output.
+bool takes_arranged(const Call& call) {
+  const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
+  const bool halves = a.dtype == QUERN_F16 && b.dtype == QUERN_F16 && call.f16_allowed();
+  return (call.bf16_allowed() || halves) && !call.invariant && a.rank == 2 && b.rank == 2 && is_float(b.dtype) && !b.packed_layout &&
+         y.dims[0] > most_gemv_rows && is_contiguous(y) && (!c.present() || is_contiguous(c));
+}
+
+/// Rows of k of an operand, as its strides give them.
+Tensor in_rows_of_k(Tensor t, bool turned) {
+  if (turned) std::swap(t.dims[0], t.dims[1]), std::swap(t.strides[0], t.strides[1]);
+  return t;
+}
+
+std::int64_t whole_steps(std::int64_t k) { return (k + mma_step - 1) / mma_step * mma_step; }
+
+std::uint64_t arranged_bytes(const Tensor& rows) {
+  return round_up(static_cast<std::uint64_t>(rows.dims[0] * whole_steps(rows.dims[1])) * sdk::element_size(rows.dtype).bytes);
+}
+
+std::uint64_t scratch(const Call& call) {
+  if (is_plain(call)) return takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0;
+  if (!takes_arranged(call)) return 0;
+  const MatmulFactors factors = any_factors(call);
+  return arranged_bytes(in_rows_of_k(call.input(0), factors.transpose_a)) +
+         arranged_bytes(in_rows_of_k(call.input(1), factors.transpose_b));
+}
+
+/// The rows in whole steps of k with zeros behind each, copied to `to` where they do not lie so.
+Tensor arranged(const Tensor& rows, Address to, Launcher& launcher) {
+  const std::int64_t k = rows.dims[1], whole = whole_steps(k);
+  if (k == whole && rows.data % 16 == 0 && is_contiguous(rows)) return rows;
+  Tensor copy = rows;
+  copy.data = to;
+  copy.dims[1] = whole;
+  copy.strides[1] = static_cast<std::int64_t>(sdk::element_size(rows.dtype).bytes);
+  copy.strides[0] = whole * copy.strides[1];
+  launch_copy(rows, part_of(copy, 1, 0, k), {}, launcher);
+  if (whole > k) launch_fill(part_of(copy, 1, k, whole - k), 0.0f, launcher);
+  return copy;
+}
+
+constexpr Address blas_alignment = 256;  // what cuBLASLt takes for granted when it names an algorithm
+
+/// Whether a product of rows of k is one of Launcher::dense: 16-bit operands that need no conversion, and a result that it can store.
+bool takes_dense(const Call& call, const Tensor& a, const Tensor& b, Launcher& launcher) {
+  const Tensor &c = call.input(3), &y = call.output(0);
+  const bool allowed = (a.dtype == QUERN_BF16 && call.bf16_allowed()) || (a.dtype == QUERN_F16 && call.f16_allowed());
+  const bool adds = c.present() && c.dtype == QUERN_F32 && y.dtype == QUERN_F32 && call.real(QUERN_KEY_BETA) == 1.0;
+  const bool stores = y.dtype == QUERN_F32 || (y.dtype == a.dtype && !call.input(2).present());  // 16 bits alone would need such a bias
+  return allowed && b.dtype == a.dtype && stores && (!c.present() || adds) && a.last() % mma_step == 0 &&
+         (a.data | b.data | y.data | c.data) % blas_alignment == 0 && has_matrix_units(launcher);
+}
+
+/// More rows than gemv takes: operands in rows of k, all packed.
+void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Launcher& launcher) {
+  const Tensor &c = call.input(3), &y = call.output(0);
+  const std::int64_t m = a.rows(), n = b.dims[0], k = a.last();
+  const MatmulFactors factors = any_factors(call);
+  if (takes_dense(call, a, b, launcher)) {
+    return launcher.dense({a.data, b.data, call.input(2).data, c.data, y.data, static_cast<int>(m), static_cast<int>(n),
+                           static_cast<int>(k), static_cast<int>(n), factors.alpha, y.dtype == QUERN_F32 ? 0 : 1},
+                          a.dtype == QUERN_F16);
+  }
+  const GemmParams p{blocks_of(b),
+                     a.data,
+                     call.input(2).data,
+                     c.data,
+                     y.data,
+                     static_cast<int>(a.dtype),
+                     static_cast<int>(c.dtype),
+                     static_cast<int>(y.dtype),
+                     static_cast<int>(m),
+                     static_cast<int>(n),
+                     static_cast<int>(k),
+                     factors.alpha,
+                     factors.beta};
+  if (call.bf16_allowed() && k % mma_step == 0 && has_matrix_units(launcher)) {
+    const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
+    const std::int64_t tile = m > 64 && !split ? gemm_rows : gemm_few_rows;
+    launcher.launch(split               ? kernels::gemm_mma_split
+                    : tile == gemm_rows ? kernels::gemm_mma_128
+                                        : kernels::gemm_mma_32,
+                    {(n + gemm_columns - 1) / gemm_columns, (m + tile - 1) / tile, 1}, 256, p);
+  } else {
+    launcher.launch(kernels::gemm_exact, {(n + gemm_exact_tile - 1) / gemm_exact_tile, (m + gemm_exact_tile - 1) / gemm_exact_tile, 1}, 256,
+                    p);
+  }
+}
 
 void emit(const Call& call, Launcher& launcher) {
-  if (!is_plain(call))
-    return launch_matmul_any(call.input(0), call.input(1), call.input(2).data, call.input(3), call.output(0), any_factors(call), launcher);
   const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
+  const MatmulFactors factors = any_factors(call);
+  if (!is_plain(call)) {
+    if (!takes_arranged(call) || !has_matrix_units(launcher) || a.elements() == 0 || b.elements() == 0)
+      return launch_matmul_any(a, b, call.input(2).data, c, y, factors, launcher);
+    const Tensor a_rows = in_rows_of_k(a, factors.transpose_a), b_rows = in_rows_of_k(b, factors.transpose_b);
+    return launch_gemm(call, arranged(a_rows, call.scratch, launcher), arranged(b_rows, call.scratch + arranged_bytes(a_rows), launcher),
+                       launcher);
+  }
   const std::int64_t m = a.rows(), n = b.dims[0], k = a.last();
   if (m == 0 || n == 0) return;
-  const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call.real(QUERN_KEY_BETA));
   const auto at_row = [](const Tensor& t, std::int64_t row) {
     return t.data == 0 ? 0 : t.data + static_cast<Address>(row * t.last()) * sdk::element_size(t.dtype).bytes;
   };
-  if (m > most_gemv_rows && !call.invariant) {
-    const GemmParams p{blocks_of(b),
-                       a.data,
-                       call.input(2).data,
-                       c.data,
-                       y.data,
-                       static_cast<int>(a.dtype),
-                       static_cast<int>(c.dtype),
-                       static_cast<int>(y.dtype),
-                       static_cast<int>(m),
-                       static_cast<int>(n),
-                       static_cast<int>(k),
-                       alpha,
-                       beta};
-    if (call.bf16_allowed() && k % 32 == 0 && launcher.gpu().facts().major >= 8) {
-      const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
-      const std::int64_t tile = m > 64 && !split ? gemm_rows : gemm_few_rows;
-      launcher.launch(split               ? kernels::gemm_mma_split
-                      : tile == gemm_rows ? kernels::gemm_mma_128
-                                          : kernels::gemm_mma_32,
-                      {(n + gemm_columns - 1) / gemm_columns, (m + tile - 1) / tile, 1}, 256, p);
-    } else {
-      launcher.launch(kernels::gemm_exact, {(n + gemm_exact_tile - 1) / gemm_exact_tile, (m + gemm_exact_tile - 1) / gemm_exact_tile, 1},
-                      256, p);
-    }
-    return;
-  }
+  if (m > most_gemv_rows && !call.invariant) return launch_gemm(call, a, b, launcher);
   // Eight rows at a time: a row's bits are the same in each of these kernels, whatever the others are.
   for (std::int64_t row = 0; row < m; row += most_gemv_rows) {
     const std::int64_t rows = std::min(most_gemv_rows, m - row);
@@ -131,8 +205,8 @@ void emit(const Call& call, Launcher& launcher) {
                               static_cast<int>(n),
                               static_cast<int>(k),
                               static_cast<int>(rows),
-                              alpha,
-                              beta};
+                              factors.alpha,
+                              factors.beta};
       launcher.launch(rows == 1   ? kernels::gemv_exact_1
                       : rows == 2 ? kernels::gemv_exact_2
                       : rows <= 4 ? kernels::gemv_exact_4
