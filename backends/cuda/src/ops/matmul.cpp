@@ -1,12 +1,13 @@
-// matmul: which kernel serves which product.
+// matmul: which kernel serves which product. The first that fits is taken.
 //
-//   gemv        up to 8 rows, block formats, int8 activations allowed: quantise, then one kernel: tiles.cpp, else this
-//   gemv_exact  up to 8 rows, any weights in rows of whole sixteens
-//   dense       more rows, both operands in the 16 bits that are allowed: cuBLASLt, else gemm_dense
-//   gemm_mma    more rows, bf16 activations allowed, compute capability 8.0 or newer
-//   gemm_exact  more rows
-//   arranged    transposes and strides of what gemm_mma serves: each operand is copied to rows of k first
-//   any         all others, batches too: matmul_any.cpp
+//   gemv        up to 8 rows of f32, weights of a block format, int8 activations allowed. tiles.cpp comes before it.
+//   gemv_exact  Up to 8 rows. The weights lie in rows of whole sixteens.
+//   dense       More rows. Both operands have the 16 bits that are allowed: cuBLASLt, else gemm_dense.
+//   gemm_mma    More rows. bf16 activations are allowed, and the card has compute capability 8.0.
+//   gemm_exact  More rows.
+//   any         Batches, and what else lies in no rows of k: matmul_any.cpp.
+//
+// More rows of transposed or strided operands are copied to rows of k first, where matrix units then serve them.
 #include "matmul.hpp"
 
 #include "../kernels/gemm.hpp"
@@ -74,7 +75,7 @@ bool has_matrix_units(Launcher& launcher) { return launcher.gpu().facts().major 
 
 constexpr std::int64_t mma_step = 32;  // elements of k in a step of gemm_mma.cu
 
-/// Whether the matrix units serve the product once its operands lie in rows of k. A copy costs k for each row, the product k for each output.
+/// Whether the matrix units serve the product once its operands lie in rows of k.
 bool takes_arranged(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
   const bool halves = a.dtype == QUERN_F16 && b.dtype == QUERN_F16 && call.f16_allowed();
