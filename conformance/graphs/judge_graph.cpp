@@ -6,8 +6,11 @@
 #include "judge/judge.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <future>
 #include <map>
 #include <optional>
+#include <span>
 #include <stdexcept>
 
 namespace quern::conformance {
@@ -160,7 +163,7 @@ std::string difference(const WholeGraph& graph, const ModeResult& a, const ModeR
 
 /// Whether each value that the mode shows has the bits that a mode before it showed and was judged by, in the same numerics or in
 /// exact ones, whose bounds are within those of fast ones.
-bool shows_judged_values(const WholeGraph& graph, const std::vector<const ModeResult*>& judged, const ModeResult& mode) {
+bool shows_judged_values(const WholeGraph& graph, std::span<const ModeResult* const> judged, const ModeResult& mode) {
   for (const GraphValue& value : graph.values) {
     if (value.output == no_value || mode.outputs[static_cast<std::size_t>(value.output)].absent()) continue;
     const auto o = static_cast<std::size_t>(value.output);
@@ -222,6 +225,19 @@ Verdict judge_bits(const WholeGraph& graph, const std::vector<ModeResult>& modes
   return none;
 }
 
+/// Walks the modes `which` of `order`, up to `threads` at a time, and merges each result into the mode's verdict.
+void walk_all(const Case& c, const CaseData& data, const std::vector<const ModeResult*>& order, const std::vector<std::size_t>& which,
+              std::uint32_t threads, std::vector<Verdict>& verdicts) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t w = next++; w < which.size(); w = next++) verdicts[which[w]].merge(Walk(c, data, *order[which[w]]).run());
+  };
+  std::vector<std::future<void>> helpers;
+  for (std::size_t t = 1; t < std::min<std::size_t>(threads, which.size()); ++t) helpers.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& helper : helpers) helper.get();
+}
+
 }  // namespace
 
 Verdict judge_result(const Result& result, const Tensor& found, Numerics numerics, bool flushes) {
@@ -243,26 +259,28 @@ Verdict judge_result(const Result& result, const Tensor& found, Numerics numeric
   return verdict.status == Status::fail && flushes ? judge(expected, found, Numerics::fast, &expected) : verdict;
 }
 
-Verdict judge_graph(const Case& c, const CaseData& data, const std::vector<ModeResult>& modes) {
-  Verdict verdict{Status::pass, {}, 0, 0, {}};
-  std::vector<const ModeResult*> judged;
+Verdict judge_graph(const Case& c, const CaseData& data, const std::vector<ModeResult>& modes, std::uint32_t threads) {
   if (modes.empty()) return {Status::unknown, "no mode was run", 0, 0, {}};
   std::vector<const ModeResult*> order;
   for (const ModeResult& mode : modes) order.push_back(&mode);
   std::ranges::stable_partition(order, [](const ModeResult* m) { return m->role == Role::node_by_node; });
-  for (const ModeResult* at : order) {
-    const ModeResult& mode = *at;
-    Verdict one{Status::pass, {}, 0, 0, {}};
-    if (const auto ended = not_run(mode)) {
-      one = *ended;
-    } else {
-      one = judge_bits(*c.graph, modes, mode);
-      const bool known = shows_judged_values(*c.graph, judged, mode);
-      if (!known) one.merge(Walk(c, data, mode).run());
+  std::vector<Verdict> verdicts;
+  std::vector<std::size_t> unknown;  // modes with bits that none before them showed
+  for (std::size_t m = 0; m < order.size(); ++m) {
+    if (const auto ended = not_run(*order[m])) {
+      verdicts.push_back(*ended);
+      continue;
     }
-    if (one.status != Status::pass) one.text = mode.mode() + ": " + one.text + (mode.kernel.empty() ? "" : " (" + mode.kernel + ")");
-    verdict.merge(one);
-    judged.push_back(&mode);
+    verdicts.push_back(judge_bits(*c.graph, modes, *order[m]));
+    if (!shows_judged_values(*c.graph, std::span(order).first(m), *order[m])) unknown.push_back(m);
+  }
+  walk_all(c, data, order, unknown, threads, verdicts);
+  Verdict verdict{Status::pass, {}, 0, 0, {}};
+  for (std::size_t m = 0; m < order.size(); ++m) {
+    const ModeResult& mode = *order[m];
+    if (verdicts[m].status != Status::pass)
+      verdicts[m].text = mode.mode() + ": " + verdicts[m].text + (mode.kernel.empty() ? "" : " (" + mode.kernel + ")");
+    verdict.merge(verdicts[m]);
   }
   if (verdict.status == Status::pass && verdict.compared == 0) return {Status::unknown, "no value was compared", 0, 0, {}};
   return verdict;

@@ -13,8 +13,9 @@ namespace quern::conformance {
 /// - with and without fusion: the same bits where both plans tell one numerics_key [C17];
 /// - without fusion and node by node: the same bits where both declare invariance and name the same kernels;
 /// - other numbers of rows: the same bits in the rows that both have, where the plans declare invariance.
-/// A mode that failed, is unsupported or out of memory gives its verdict.
-Verdict judge_graph(const Case& c, const CaseData& data, const std::vector<ModeResult>& modes);
+/// A mode that failed, is unsupported or out of memory gives its verdict. Up to `threads` modes are judged at a time; the verdict does not
+/// depend on their number.
+Verdict judge_graph(const Case& c, const CaseData& data, const std::vector<ModeResult>& modes, std::uint32_t threads);
 
 /// One output as a verdict: the rule and bounds of `result` on the live rows of `found`. `flushes`: of a device that declares `ftz`
 /// (plugin-api/CONTRACT.md, C23), 0 may stand for what is below 2^-126.

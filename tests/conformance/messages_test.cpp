@@ -6,7 +6,6 @@
 #include "quern/quern_plan.h"
 #include "report/bound_text.hpp"
 #include "report/reasons.hpp"
-#include "worker/device_turns.hpp"
 #include "worker/jobs.hpp"
 
 #include <gtest/gtest.h>
@@ -113,17 +112,6 @@ TEST(Jobs, AreOneAProcessorAndOnACardEightAtMostAndOneAGiB) {
   EXPECT_EQ(jobs_for(128, {card}, free(gib / 2)), 1u);
   EXPECT_EQ(jobs_for(2, {card}, free(80 * gib)), 2u);
   EXPECT_EQ(jobs_for(16, {card}, free(0)), 8u) << "unknown memory does not bound";
-}
-
-TEST(DeviceTurns, AreLimitedOnCardsAloneAndNotWhereProcessorsDoTheWork) {
-  Target cpu, card, software;
-  cpu.device_class = QUERN_DEVICE_CPU;
-  card.device_class = QUERN_DEVICE_DISCRETE;
-  software.device_class = QUERN_DEVICE_SOFTWARE;
-  const DeviceTurns turns({cpu, card, software});
-  EXPECT_FALSE(turns.limited(0));
-  EXPECT_TRUE(turns.limited(1));
-  EXPECT_FALSE(turns.limited(2)) << "two of sixteen processors would do the work of a driver in software";
 }
 
 TEST(BoundText, HasTheBoundOfElementsItsPartsAndTheDerivation) {

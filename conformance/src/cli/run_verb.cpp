@@ -31,12 +31,13 @@ Options with_threads(Options options, const std::vector<Target>& targets) {
   return options;
 }
 
-/// Cases of many bytes first, the largest before all, then whole graphs: they take the longest, and one that comes last would run alone on one lane.
+/// Cases of many bytes first, the largest before all, then whole graphs and cases under each kernel: they take the longest, and one that
+/// comes last would run alone on one lane.
 void longest_first(std::vector<const Case*>& cases) {
   constexpr std::uint64_t large = 64 << 20;
   const auto rest = std::ranges::stable_partition(cases, [](const Case* c) { return !c->script && host_bytes(*c) >= large; });
   std::ranges::stable_sort(cases.begin(), rest.begin(), std::ranges::greater(), [](const Case* c) { return host_bytes(*c); });
-  std::ranges::stable_partition(rest, [](const Case* c) { return c->graph != nullptr; });
+  std::ranges::stable_partition(rest, [](const Case* c) { return c->graph != nullptr || c->every_kernel; });
 }
 
 }  // namespace
@@ -64,6 +65,7 @@ int run_verb(const Options& given) {
   plan.stop_at_failure = options.stop_at_failure;
   plan.deadline_seconds = options.deadline;
   plan.jobs = options.jobs;
+  plan.threads_of_a_lane = std::max(1u, loader::usable_processors() / options.jobs);
   plan.memory_limit = options.memory;
   plan.exclusions = target_exclusions(plan.targets, options.exclusions, table);
   std::vector<std::string> names;

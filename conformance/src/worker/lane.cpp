@@ -86,11 +86,10 @@ void join_repeat(CaseResult& first, const CaseResult& again, std::uint32_t round
   first.verdict = std::move(flaky);
 }
 
-Lane::Lane(const RunPlan& plan, Journal& journal, HostMemory& memory, DeviceTurns& turns)
+Lane::Lane(const RunPlan& plan, Journal& journal, HostMemory& memory)
     : plan_(plan),
       journal_(journal),
       memory_(memory),
-      turns_(turns),
       inputs_("inputs"),
       processes_(plan.targets.size()),
       flushes_(plan.targets.size()),
@@ -149,17 +148,16 @@ CaseResult Lane::judge_whole_graph(const Case& c, const CaseAnswer& answer, bool
   }
   for (const std::string& kernel : kernels) result.kernel += (result.kernel.empty() ? "" : "+") + kernel;
   const CaseData data = map_data(c, inputs_.map(input_bytes(c), true));
-  result.verdict = c.graph->judge != nullptr ? c.graph->judge(c, data, modes) : judge_graph(c, data, modes);
+  result.verdict = c.graph->judge != nullptr ? c.graph->judge(c, data, modes) : judge_graph(c, data, modes, plan_.threads_of_a_lane);
   return result;
 }
 
-CaseResult Lane::collect(const Case& c, std::size_t target, Reference& reference, DeviceTurns::Turn turn, bool retry) {
+CaseResult Lane::collect(const Case& c, std::size_t target, Reference& reference, bool retry) {
   CaseResult result;
   ChildProcess& process = *processes_[target];
   const double deadline = plan_.deadline_seconds == 0 ? c.deadline_seconds : std::min<double>(c.deadline_seconds, plan_.deadline_seconds);
   const ChildProcess::Answer answer =
       process.receive(4.0 * plan_.targets[target].patience() * deadline);  // of all modes together; each run has its own deadline
-  turn.end();
   if (answer.end == ChildProcess::End::answered) {
     try {
       const CaseAnswer parsed = parse_answer(answer.line);
@@ -180,9 +178,8 @@ CaseResult Lane::collect(const Case& c, std::size_t target, Reference& reference
   if (status < Status::device_lost) return result;
   processes_[target].reset();  // whatever the case left behind goes with its process
   if (retry) return result;
-  // No turn: this lane may hold those of targets behind this one.
   if (const std::string problem = ensure_process(target); !problem.empty() || !processes_[target]->send(c.name)) return result;
-  const CaseResult again = collect(c, target, reference, {}, true);
+  const CaseResult again = collect(c, target, reference, true);
   processes_[target].reset();
   result.verdict.text += std::string("; alone in a new process: ") + status_name(again.verdict.status);
   return result;
@@ -191,13 +188,8 @@ CaseResult Lane::collect(const Case& c, std::size_t target, Reference& reference
 std::vector<CaseResult> Lane::run_once(const Case& c, const std::vector<bool>& wanted, Reference& reference) {
   std::vector<CaseResult> results(plan_.targets.size());
   std::vector<bool> sent(plan_.targets.size(), false);
-  std::vector<DeviceTurns::Turn> turns(plan_.targets.size());
-  bool limited = false;
-  for (std::size_t t = 0; t < plan_.targets.size(); ++t) limited = limited || (wanted[t] && turns_.limited(t));
-  if (!plan_.reference_after && limited) reference.get();
   for (std::size_t t = 0; t < plan_.targets.size(); ++t) {
     if (!wanted[t]) continue;
-    turns[t] = DeviceTurns::Turn(turns_, t);
     std::string problem = ensure_process(t);
     if (problem.empty() && !processes_[t]->send(c.name)) {  // it died between two cases
       problem = "the device process died between two cases";
@@ -205,12 +197,11 @@ std::vector<CaseResult> Lane::run_once(const Case& c, const std::vector<bool>& w
     }
     sent[t] = problem.empty();
     if (sent[t]) continue;
-    turns[t].end();
     results[t].verdict = {Status::crash, problem, 0, 0, {}};
   }
   if (!plan_.reference_after) reference.get();  // while the devices work
   for (std::size_t t = 0; t < plan_.targets.size(); ++t)
-    if (sent[t]) results[t] = collect(c, t, reference, std::move(turns[t]), false);
+    if (sent[t]) results[t] = collect(c, t, reference, false);
   return results;
 }
 

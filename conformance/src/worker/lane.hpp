@@ -4,7 +4,6 @@
 #include "judge/judge.hpp"
 #include "worker/child_process.hpp"
 #include "worker/device_process.hpp"
-#include "worker/device_turns.hpp"
 #include "worker/host_memory.hpp"
 #include "worker/run_cases.hpp"
 
@@ -19,7 +18,7 @@ void join_repeat(CaseResult& first, const CaseResult& again, std::uint32_t round
 /// One thread.
 class Lane {
  public:
-  Lane(const RunPlan& plan, Journal& journal, HostMemory& memory, DeviceTurns& turns);
+  Lane(const RunPlan& plan, Journal& journal, HostMemory& memory);
 
   /// Runs the case `repeat` times on the targets that `wanted` marks; one result a target, others empty.
   std::vector<CaseResult> run(const Case& c, const std::vector<bool>& wanted);
@@ -41,11 +40,11 @@ class Lane {
  private:
   /// Starts the target's process if there is none. Empty, or why it does not start.
   std::string ensure_process(std::size_t target);
-  /// One round of run(). The reference is computed in the first, while the devices work; before their turns where those are limited.
+  /// One round of run(). The reference is computed in the first, while the devices work.
   std::vector<CaseResult> run_once(const Case& c, const std::vector<bool>& wanted, Reference& reference);
   CaseResult judge_whole_graph(const Case& c, const CaseAnswer& answer, bool flushes, std::span<std::byte> arena);
   /// `turn` ends when the device has answered.
-  CaseResult collect(const Case& c, std::size_t target, Reference& reference, DeviceTurns::Turn turn, bool retry);
+  CaseResult collect(const Case& c, std::size_t target, Reference& reference, bool retry);
   CaseResult judge_answer(const Case& c, const CaseAnswer& answer, Reference& reference, bool flushes, SharedMemory& outputs);
 
   /// Gives back what a large case took: its memory is shared with the device processes, which go with it.
@@ -54,7 +53,6 @@ class Lane {
   const RunPlan& plan_;
   Journal& journal_;
   HostMemory& memory_;
-  DeviceTurns& turns_;
   SharedMemory inputs_;
   std::vector<std::unique_ptr<ChildProcess>> processes_;
   std::vector<bool> flushes_;                 // whether the device that a process opened declares `ftz`

@@ -46,11 +46,10 @@ void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result)
   std::mutex mutex;
   std::exception_ptr failure;
   HostMemory memory(plan.memory_limit);
-  DeviceTurns turns(plan.targets);
 
   const auto work = [&] {
     try {
-      Lane lane(plan, journal, memory, turns);
+      Lane lane(plan, journal, memory);
       std::pair<std::size_t, std::size_t> part;
       while (!stop) {
         if (part.first == part.second) part = dispenser.take();

@@ -14,7 +14,8 @@ struct RunPlan {
   std::vector<std::vector<Exclusion>> exclusions;  // one list a target
   Selection selection;
   std::uint32_t jobs = 1;
-  bool stop_at_failure = false;  // of any target
+  std::uint32_t threads_of_a_lane = 1;  // that judge the modes of a whole graph
+  bool stop_at_failure = false;         // of any target
   std::uint64_t seed = 0;
   std::uint32_t repeat = 1;        // runs of each case on each target; verdicts that differ are a failure
   bool reference_after = false;    // computed behind the devices, and only where one of them has outputs to judge: for plugins that fail

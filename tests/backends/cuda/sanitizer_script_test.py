@@ -26,7 +26,7 @@ CONFORMANCE = """#!/bin/sh
 echo "$@" >> "$CALLS"
 echo "$QUERN_FORCE_KERNEL" >> "$CALLS.forced"
 while [ "$1" != --journal ]; do shift; done
-[ -n "$NO_CASES" ] || echo '{"end":"a"}' > "$2"
+[ -n "$NO_CASES" ] || echo "$JOURNAL" > "$2"
 [ -z "$SLEEP" ] || exec sleep "$SLEEP"
 [ -z "$MEET" ] || { : > "$CALLS.here.$$"; while [ "$(ls "$CALLS".here.* | wc -l)" -lt "$MEET" ]; do sleep 0.01; done; }
 exit ${CODE:-0}
@@ -46,11 +46,24 @@ class Script(unittest.TestCase):
     def script(self, *arguments, answer="========= ERROR SUMMARY: 0 errors", **environment):
         done = subprocess.run([sys.executable, SCRIPT, "--conformance", str(self.folder / "conformance"), "--sanitizer", str(self.folder / "sanitizer"),
                                "--report", str(self.report), *arguments], capture_output=True, text=True, timeout=50, check=False,
-                              env={"PATH": "/usr/bin:/bin", "ANSWER": answer, "CALLS": str(self.folder / "calls"), **environment})
+                              env={"PATH": "/usr/bin:/bin", "ANSWER": answer, "CALLS": str(self.folder / "calls"), "JOURNAL": '{"end":"a"}', **environment})
         return done.returncode, self.report.read_text() if self.report.exists() else "", done.stdout + done.stderr
 
     def calls(self):
         return (self.folder / "calls").read_text().splitlines()
+
+    def test_a_handler_of_the_tool_is_not_the_plugins_fault(self):
+        handler = "the plugin changed the process [C9]: the handler of signal 15 was '0' and is '140230'"
+        ended = [{"begin": "a"}, {"end": "a", "status": "pass"}, {"begin": "b"}, {"end": "b", "status": "fail", "text": handler}]
+        for more, expected in (([], 0), ([{"begin": "c"}, {"end": "c", "status": "fail", "text": "wrong"}], 1), ([{"begin": "c"}], 1)):
+            self.report.unlink(missing_ok=True)
+            code, report, words = self.script(CODE="7", JOURNAL="\n".join(json.dumps(record) for record in ended + more))
+            self.assertEqual(code, expected, words)
+            if expected == 0:
+                self.assertRegex(report, r"2 cases in \d+ s, but for 1 cases in which the tool changed the handler of SIGTERM clean\n")
+            else:
+                self.assertIn("c: " + more[-1].get("text", "no result"), words)
+        self.assertEqual(self.script(CODE="6", JOURNAL="\n".join(json.dumps(record) for record in ended))[0], 1)
 
     def test_each_shard_is_run_once_and_written_down(self):
         code, report, _ = self.script("--shards", "1-2/3")
