@@ -1,33 +1,14 @@
 // attention_dense: softmax attention over dense keys and values, with the log of the sum of exp. Bounds: attention_reference.hpp.
 //
 // Keys that no query sees are NaN; those that causality or the window hide from some queries hold 1000, so that a weight leaked shows.
-#include "ops/dense_attention.hpp"
+#include "ops/attention_gradient.hpp"
 
 namespace quern::conformance {
 namespace {
 
 void reference(const ReferenceCall& call, Expected& expected) {
-  const DenseAttention attention(call, 3, 4);
-  ExpectedOutput& y = expected.outputs[0];
-  y.rule = Rule::bounded;
-  const bool wants_lse = expected.outputs.size() > 1 && call.what.outputs.size() > 1 && !call.what.outputs[1].absent();
-  if (wants_lse) expected.outputs[1].rule = Rule::bounded;
-  AttentionRow row(attention.rules());
-  attention.each_row([&](std::int64_t batch, std::int64_t query, std::int64_t head) {
-    attention.fill_row(row, batch, query, head);
-    const std::optional<double> sink = attention.sink(head);
-    row.close(sink ? &*sink : nullptr);
-    row.weigh(
-        attention.value_size(), [&](std::int64_t key) { return attention.value(batch, key, head); }, call.what.outputs[0].dtype, y);
-    if (!wants_lse) return;
-    expected.outputs[1].add(row.lse(), row.lse_bound() + narrow_store(call.what.outputs[1].dtype, row.lse()));
-    if (call.what.fast_conversions == 0) return;
-    double sigma = 0;
-    for (const AttentionRow::Key& key : row.keys()) sigma += key.p * key.sigma;
-    expected.outputs[1].deviation.push_back(sigma);
-  });
-  for (const double r : y.value)
-    if (std::isnan(r)) throw UnseenRead("the reference of attention_dense read a key that no query sees");
+  dense_attention_reference(DenseAttention(call, 3, 4), call, expected);
+  refuse_unseen(expected, "attention_dense");
 }
 
 Case make(Profile profile, const DenseShape& s) {

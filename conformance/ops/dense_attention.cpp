@@ -202,6 +202,12 @@ void each_dense_shape(const std::function<void(Profile, const DenseShape&)>& add
   }
 }
 
+void refuse_unseen(const Expected& expected, const char* op) {
+  for (const ExpectedOutput& output : expected.outputs)
+    for (const double r : output.value)
+      if (std::isnan(r)) throw UnseenRead(std::string("the reference of ") + op + " read a key that no query sees");
+}
+
 DenseAttention::DenseAttention(const ReferenceCall& call, std::size_t mask, std::size_t sinks)
     : call_(call), mask_(mask), sinks_(sinks), q_(call.inputs[0].values()), k_(call.inputs[1].values()), v_(call.inputs[2].values()) {
   const Tensor &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
@@ -212,6 +218,16 @@ DenseAttention::DenseAttention(const ReferenceCall& call, std::size_t mask, std:
   keys_ = k.dim_from_end(2);
   kv_heads_ = k.dim_from_end(1);
   dv_ = v.dim_from_end(0);
+}
+
+DenseAttention::DenseAttention(const ReferenceCall& call, std::size_t start)
+    : DenseAttention(call, call.inputs.size(), call.inputs.size()) {
+  examples_.resize(static_cast<std::size_t>(queries_), {0, 0});
+  std::vector<std::int64_t> starts;
+  for (const double x : call.inputs[start].values()) starts.push_back(static_cast<std::int64_t>(x));
+  if (starts.empty() || starts.front() != 0 || starts.back() > queries_ || !std::ranges::is_sorted(starts)) return;
+  for (std::size_t e = 0; e + 1 < starts.size(); ++e)
+    for (std::int64_t row = starts[e]; row < starts[e + 1]; ++row) examples_[static_cast<std::size_t>(row)] = {starts[e], starts[e + 1]};
 }
 
 std::optional<double> DenseAttention::sink(std::int64_t head) const {
@@ -239,8 +255,9 @@ void DenseAttention::fill_row(AttentionRow& row, std::int64_t batch, std::int64_
   const std::int64_t at = query + static_cast<std::int64_t>(call_.attribute(QUERN_KEY_QUERY_OFFSET, 0)),
                      window = static_cast<std::int64_t>(call_.attribute(QUERN_KEY_WINDOW, 0));
   const double slope = alibi_slope(call_.attribute(QUERN_KEY_MAX_BIAS, 0), head, heads_);
-  const std::int64_t end = call_.attribute(QUERN_KEY_CAUSAL, 1) != 0 ? std::min(at + 1, keys_) : keys_;
-  for (std::int64_t j = window > 0 ? std::max<std::int64_t>(0, at - window + 1) : 0; j < end; ++j)
+  const Example seen = examples_.empty() ? Example{0, keys_} : examples_[static_cast<std::size_t>(query)];
+  const std::int64_t end = call_.attribute(QUERN_KEY_CAUSAL, 1) != 0 ? std::min(at + 1, seen.end) : seen.end;
+  for (std::int64_t j = window > 0 ? std::max(seen.first, at - window + 1) : seen.first; j < end; ++j)
     if (const std::optional<double> m = mask_at(batch, query, head, j))
       row.add(j, this->query(batch, query, head), key(batch, j, head), d_, *m, slope);
 }

@@ -1,4 +1,4 @@
-// What the families of attention_dense and attention_backward share: shapes, inputs, and which keys a query sees.
+// What the families of attention over dense keys share: shapes, inputs, and which keys a query sees.
 #pragma once
 
 #include "ops/attention_reference.hpp"
@@ -35,11 +35,16 @@ void add_dense_attributes(Case& c, const DenseShape& s);
 /// beside the tile of 64, rows that see nothing.
 void each_dense_shape(const std::function<void(Profile, const DenseShape&)>& add);
 
+/// Throws UnseenRead where a reference gave NaN, and so read a key that no query sees.
+void refuse_unseen(const Expected& expected, const char* op);
+
 /// The inputs of a call as the reference reads them.
 class DenseAttention {
  public:
   /// `mask` and `sinks`: where the call has them.
   DenseAttention(const ReferenceCall& call, std::size_t mask, std::size_t sinks);
+  /// Rows of packed examples, [t, heads, d], as one batch; `start`: where the call has it.
+  DenseAttention(const ReferenceCall& call, std::size_t start);
 
   AttentionRules rules() const { return attention_rules(call_, call_.inputs[0], call_.inputs[1]); }
   std::int64_t batch() const noexcept { return batch_; }
@@ -73,8 +78,14 @@ class DenseAttention {
   /// What the mask adds before the slope; nothing where it hides the key.
   std::optional<double> mask_at(std::int64_t batch, std::int64_t query, std::int64_t head, std::int64_t key) const;
 
+  /// Rows [first, end) of the example of a row; none where the row is in no example.
+  struct Example {
+    std::int64_t first, end;
+  };
+
   const ReferenceCall& call_;
   std::size_t mask_, sinks_;
+  std::vector<Example> examples_;  // of each row; empty: all keys are one example
   std::int64_t batch_, queries_, keys_, heads_, kv_heads_, d_, dv_;
   std::vector<double> q_, k_, v_;
 };

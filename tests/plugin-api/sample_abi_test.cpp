@@ -259,7 +259,7 @@ TEST_F(SampleAbi, AnswersNoWithAReason) {
   };
   EXPECT_EQ(text([](GraphBuilder&) {}), "");
   EXPECT_EQ(text(swap(QUERN_OP_SILU, {0})), "this plugin has no silu");
-  EXPECT_EQ(text(swap(3999, {0})), "op 3999 is newer than the op set 1 of this plugin");
+  EXPECT_EQ(text(swap(3999, {0})), "op 3999 is newer than the op set 2 of this plugin");
   EXPECT_EQ(text(swap(QUERN_OP_GLU, {0})), "glu: this plugin takes gate and up as two inputs, not packed in one");
   EXPECT_EQ(text(swap(QUERN_OP_GLU, {0, 0}, {integer(QUERN_KEY_KIND, 1)})), "glu: this plugin has the silu kind (0) only");
   EXPECT_EQ(text(swap(QUERN_OP_GLU, {0, 0}, {real(QUERN_KEY_LIMIT, 7)})), "glu: this plugin has no limit");

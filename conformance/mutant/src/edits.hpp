@@ -67,7 +67,8 @@ void keep_first_of_duplicates(const NodeRun& node);  // input 1, indices: later 
 Edit identity_table(std::size_t input);              // entry i of a block table becomes i
 /// Rows work on the pages of the slot behind theirs, where that has a page for their position.
 Edit pages_of_next_sequence(std::size_t table, std::size_t slot, std::size_t position);
-void one_position_more(const NodeRun& node);  // attention, input 5, where the page table reaches so far
+void one_position_more(const NodeRun& node);           // attention, input 5, where the page table reaches so far
+void examples_begin_a_row_early(const NodeRun& node);  // attention_ragged: they see one key of their neighbour
 void next_expert(const NodeRun& node);
 void count_ignored_labels(const NodeRun& node);
 void coupled_decay(const NodeRun& node);
@@ -107,6 +108,7 @@ void quiet_nan_lost(const NodeRun& node);
 void decode_off_by_one_code(const NodeRun& node);
 void unscaled_dropout(const NodeRun& node);
 void one_kept_fewer(const NodeRun& node);
+void values_of_first_heads(const NodeRun& node);  // attention_ragged_backward: dv has the first query head of each kv head alone
 
 // Numbers that kernels get wrong. "Row": of input 0, and those of output 0 that belong to it.
 void nan_reaches_next_row(const NodeRun& node);

@@ -166,6 +166,12 @@ void one_position_more(const NodeRun& node) {
     if (const double p = position.get(i); p >= 0 && p + 1 < room) position.set(i, p + 1);
 }
 
+void examples_begin_a_row_early(const NodeRun& node) {
+  const Slot start = node.input(3);
+  for (std::int64_t e = start.count() - 2; e > 0; --e)
+    if (start.get(e) > start.get(e - 1)) start.set(e, start.get(e) - 1);
+}
+
 void next_expert(const NodeRun& node) {
   const Slot b = node.input(1), id = node.input(2);
   if (b.absent() || b.rank() != 3) return;

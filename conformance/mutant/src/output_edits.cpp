@@ -245,4 +245,28 @@ void one_kept_fewer(const NodeRun& node) {
   });
 }
 
+void values_of_first_heads(const NodeRun& node) {
+  const Slot q = node.input(0), k = node.input(1), start = node.input(3), lse = node.input(5), dy = node.input(6), dv = node.output(2);
+  if (start.absent() || q.absent() || node.attribute(QUERN_KEY_SOFTCAP, 0) != 0 || q.dim(1) == k.dim(1)) return;
+  const std::int64_t heads = q.dim(1), kv_heads = k.dim(1), d = k.dim(2), size = dv.dim(2);
+  const double scale = node.attribute(QUERN_KEY_SCALE, 1), window = node.attribute(QUERN_KEY_WINDOW, 0);
+  const bool causal = node.attribute(QUERN_KEY_CAUSAL, 1) != 0;
+  for (std::int64_t e = 0; e + 1 < start.count(); ++e) {
+    const auto first = static_cast<std::int64_t>(start.get(e)), end = static_cast<std::int64_t>(start.get(e + 1));
+    for (std::int64_t at = first * kv_heads; at < end * kv_heads; ++at) {
+      const std::int64_t key = at / kv_heads, head = at % kv_heads * (heads / kv_heads);
+      std::vector<double> sum(static_cast<std::size_t>(size));
+      for (std::int64_t row = causal ? key : first; row < end; ++row) {
+        if (window > 0 && static_cast<double>(row - key) >= window) continue;
+        const std::int64_t query = row * heads + head;
+        double score = 0;
+        for (std::int64_t i = 0; i < d; ++i) score += scale * q.get(query * d + i) * k.get(at * d + i);
+        const double p = std::exp(score - lse.get(query));
+        for (std::int64_t i = 0; i < size; ++i) sum[static_cast<std::size_t>(i)] += p * dy.get(query * size + i);
+      }
+      for (std::int64_t i = 0; i < size; ++i) dv.set(at * size + i, sum[static_cast<std::size_t>(i)]);
+    }
+  }
+}
+
 }  // namespace quern::mutant

@@ -7,6 +7,7 @@
 #include "device_run/weight_packing.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -15,7 +16,10 @@
 namespace quern::conformance {
 namespace {
 
-/// The count of rows of a ranged case, in device memory.
+/// How many rows a run of a ranged case has.
+std::int64_t rows_of_run(const Case& c) { return c.inputs[static_cast<std::size_t>(std::countr_zero(c.ranged.inputs))].dims[0]; }
+
+/// The same in device memory.
 Tensor count_tensor(std::int64_t count) {
   const Tensor tensor(QUERN_I32, {1});
   tensor.set(0, static_cast<double>(count));
@@ -44,7 +48,7 @@ class Memories {
     for (std::size_t o = 0; o < c.outputs.size(); ++o)
       if (!c.outputs[o].absent() && c.outputs[o].in_place_of < 0)
         add(device, queue, graph.output_id(o), c.outputs[o], (c.ranged.outputs >> o & 1u) != 0 ? c.ranged.most : 0);
-    if (graph.count_id() != QUERN_NONE) add_count(device, queue, graph.count_id(), c.inputs[0].dims[0]);
+    if (graph.count_id() != QUERN_NONE) add_count(device, queue, graph.count_id(), rows_of_run(c));
   }
 
   struct Place {
@@ -135,7 +139,7 @@ std::string misplaced_write(const Case& c, std::uint32_t id, Memories::Place& pl
   const std::size_t used = place.values().size();
   for (std::size_t b = used; b < after.size(); ++b)
     if (after[b] != place.before[b])
-      return value + ": byte " + std::to_string(b - used) + " behind its " + std::to_string(c.inputs[0].dims[0]) + " rows was written";
+      return value + ": byte " + std::to_string(b - used) + " behind its " + std::to_string(rows_of_run(c)) + " rows was written";
   return {};
 }
 
@@ -164,7 +168,7 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
       memories.set(graph.output_id(o), data.states[o].absent() ? nullptr : &data.states[o], poison);
   prepared.poison_scratch(poison);
   std::vector<quern_bound> bounds;
-  if (c.ranged.most != 0 && !c.ranged.on_device) bounds.push_back({0, 0, c.inputs[0].dims[0]});
+  if (c.ranged.most != 0 && !c.ranged.on_device) bounds.push_back({0, 0, rows_of_run(c)});
   if (timing != nullptr && timing->before_each) timing->before_each();
   const auto start = std::chrono::steady_clock::now();
   const quern_run_status status = prepared.run(c.deadline_seconds, patches, bounds);
@@ -188,8 +192,7 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
     const std::uint32_t id = graph.input_id(i);
     if (!memories.at(id).unchanged(now.at(id), data.inputs[i])) result.problem = "value " + std::to_string(id) + ", an input, was changed";
   }
-  if (graph.count_id() != QUERN_NONE &&
-      !memories.at(graph.count_id()).unchanged(now.at(graph.count_id()), count_tensor(c.inputs[0].dims[0])))
+  if (graph.count_id() != QUERN_NONE && !memories.at(graph.count_id()).unchanged(now.at(graph.count_id()), count_tensor(rows_of_run(c))))
     result.problem = "the count of rows, an input, was changed";
   if (const std::string damage = prepared.scratch_damage(); !damage.empty()) result.problem = "scratch: " + damage;
   std::size_t w = 0;

@@ -202,6 +202,12 @@ void attention(quern_dtype t, std::vector<Call>& out) {
                lse = f32({2, 3, 4}), mask = make(t, {4, 3, 5}), sinks = f32({4});
   out.push_back({QUERN_OP_ATTENTION_DENSE, {q, k, v, mask, sinks}, {y, lse}, dense});
   out.push_back({QUERN_OP_ATTENTION_BACKWARD, {q, k, v, y, lse, y, mask, sinks}, {q, k, v}, dense});
+  const Tensor rows = make(t, {5, 4, 8}), keys = make(t, {5, 2, 8}), values = make(t, {5, 2, 6}), made = make(t, {5, 4, 6}),
+               sums = f32({5, 4}), start = i32({3});
+  Attributes ragged = how;
+  ragged.pop_back();  // it has no max_bias
+  out.push_back({QUERN_OP_ATTENTION_RAGGED, {rows, keys, values, start}, {made, sums}, ragged});
+  out.push_back({QUERN_OP_ATTENTION_RAGGED_BACKWARD, {rows, keys, values, start, made, sums, made}, {rows, keys, values}, ragged});
 }
 
 void single(std::vector<Call>& out) {

@@ -269,6 +269,16 @@ const std::vector<OpCase>& cases() {
                                      {.scale = 0.7, .causal = true, .query_offset = 2, .window = 3, .softcap = 0.8})
                     .y);
        }},
+      {"AttentionRagged",
+       [](B& b) {
+         const ops::AttentionRaggedInputs in{b.x({b.tokens, 4, 3}), b.x({b.tokens, 2, 3}), b.x({b.tokens, 2, 2}), b.i32({4}, {0, 2, 2, 5})};
+         b.loss(ops::attention_ragged(b.g, in, {.scale = 0.7}).y);
+       }},
+      {"AttentionRaggedWithAllThatHides",
+       [](B& b) {
+         const ops::AttentionRaggedInputs in{b.x({b.tokens, 2, 3}), b.x({b.tokens, 1, 3}), b.x({b.tokens, 1, 2}), b.i32({3}, {0, 1, 4})};
+         b.loss(ops::attention_ragged(b.g, in, {.scale = 0.7, .causal = false, .window = 2, .softcap = 0.8}).y);
+       }},
       {"MoeRouter",
        [](B& b) {
          for (const std::int64_t kind : {0, 1})

@@ -60,7 +60,9 @@ inline double gated_slope(std::int64_t kind, double x, double alpha) {
   }
 }
 
-/// Whether attention_dense lets a query see a key; in reference_training.cpp.
+/// Whether attention_dense lets a query see a key, or attention_ragged made dense; in reference_training.cpp.
 bool dense_key_is_seen(const ReferenceCall& call, std::int64_t query, std::int64_t key);
+/// A call of attention_ragged, or of its gradient, with the operands of attention_dense: one batch of all rows, and `start` behind them.
+ReferenceCall ragged_as_dense(const ReferenceCall& call);
 
 }  // namespace quern::test

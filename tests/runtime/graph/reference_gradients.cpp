@@ -244,6 +244,11 @@ ReferenceOp find_gradient_op(std::uint32_t op) {
     case QUERN_OP_MOE_ROUTER_BACKWARD: return moe_router_backward;
     case QUERN_OP_LORA_MATMUL_BACKWARD: return lora_matmul_backward;
     case QUERN_OP_ATTENTION_BACKWARD: return attention_backward;
+    case QUERN_OP_ATTENTION_RAGGED_BACKWARD:
+      return [](Call c) {
+        ReferenceCall dense = ragged_as_dense(c);
+        attention_backward(dense);
+      };
     default: return nullptr;
   }
 }

@@ -283,8 +283,36 @@ void attention_dense(ReferenceCall& call) {
 }  // namespace
 
 bool dense_key_is_seen(const ReferenceCall& call, std::int64_t query, std::int64_t key) {
-  const std::int64_t position = query + call.integer(QUERN_KEY_QUERY_OFFSET), window = call.integer(QUERN_KEY_WINDOW);
+  const bool ragged = call.node.op == QUERN_OP_ATTENTION_RAGGED || call.node.op == QUERN_OP_ATTENTION_RAGGED_BACKWARD;
+  const std::int64_t position = query + (ragged ? 0 : call.integer(QUERN_KEY_QUERY_OFFSET)), window = call.integer(QUERN_KEY_WINDOW);
+  if (ragged) {
+    const Cells& start = call.in.back();
+    bool together = false;
+    for (std::int64_t e = 0; e + 1 < start.count(); ++e) {
+      const auto holds = [&](std::int64_t row) {
+        return start.flat(e) <= static_cast<double>(row) && static_cast<double>(row) < start.flat(e + 1);
+      };
+      together = together || (holds(query) && holds(key));
+    }
+    if (!together) return false;
+  }
   return !(call.integer(QUERN_KEY_CAUSAL) && key > position) && !(window > 0 && key <= position - window);
+}
+
+ReferenceCall ragged_as_dense(const ReferenceCall& call) {
+  constexpr std::size_t start = 3, masks = 2;
+  ReferenceCall dense = call;
+  const Cells starts = dense.in[start];
+  dense.in.erase(dense.in.begin() + start);
+  for (auto* list : {&dense.in, &dense.out})
+    for (Cells& x : *list) {
+      if (x.data == nullptr) continue;
+      x.dims.insert(x.dims.begin(), 1);
+      x.strides.insert(x.strides.begin(), 0);
+    }
+  dense.in.resize(dense.in.size() + masks);
+  dense.in.push_back(starts);
+  return dense;
 }
 
 ReferenceOp find_training_op(std::uint32_t op) {
@@ -333,6 +361,11 @@ ReferenceOp find_training_op(std::uint32_t op) {
     case QUERN_OP_NORM: return [](Call c) { reduce(c, [](double, double squares, double) { return std::sqrt(squares); }); };
     case QUERN_OP_SUM_ROWS: return sum_rows;
     case QUERN_OP_ATTENTION_DENSE: return attention_dense;
+    case QUERN_OP_ATTENTION_RAGGED:
+      return [](Call c) {
+        ReferenceCall dense = ragged_as_dense(c);
+        attention_dense(dense);
+      };
     default: return nullptr;
   }
 }

@@ -28,6 +28,22 @@ RuleCase refused(std::string name, std::function<void(Bench&, ops::AttentionInpu
 
 ops::AttentionDenseInputs dense(Bench& b) { return {.q = b.f32({2, 5, 6, 8}), .k = b.f32({2, 7, 3, 8}), .v = b.f32({2, 7, 3, 4})}; }
 
+ops::AttentionRaggedInputs ragged(Bench& b) {
+  return {.q = b.f16({b.t, 6, 8}), .k = b.f16({b.t, 3, 8}), .v = b.f16({b.t, 3, 4}), .start = b.i32({b.o})};
+}
+
+RuleCase refused_ragged(std::string name, std::function<void(Bench&, ops::AttentionRaggedInputs&, ops::AttentionRaggedAttributes&)> change,
+                        std::vector<std::string> words) {
+  return {QUERN_OP_ATTENTION_RAGGED, std::move(name),
+          [=](Bench& b) {
+            ops::AttentionRaggedInputs in = ragged(b);
+            ops::AttentionRaggedAttributes how{.scale = 1};
+            change(b, in, how);
+            ops::attention_ragged(b.g, in, how, here());
+          },
+          "", std::move(words)};
+}
+
 }  // namespace
 
 std::vector<RuleCase> attention_cases() {
@@ -182,6 +198,50 @@ std::vector<RuleCase> attention_cases() {
        },
        "",
        {"lse is f32 [2, 6, 5]", "[2, 5, 6]"}},
+      {QUERN_OP_ATTENTION_RAGGED,
+       "Accepts",
+       [](Bench& b) { ops::attention_ragged(b.g, ragged(b), {.scale = 1, .causal = false, .window = 3, .softcap = 30}); },
+       "f16 [tokens<=16, 6, 4]; f32 [tokens<=16, 6]",
+       {}},
+      refused_ragged("RowsDiffer",
+                     [](Bench& b, auto& in, auto&) {
+                       in.v = b.f16({16, 3, 4});
+                     },
+                     {"v is f16 [16, 3, 4]", "q is f16 [tokens<=16, 6, 8]"}),
+      refused_ragged("HeadsWithoutGroups",
+                     [](Bench& b, auto& in, auto&) {
+                       in.q = b.f16({b.t, 5, 8});
+                     },
+                     {"5 heads", "3 kv heads"}),
+      refused_ragged("DtypesDiffer",
+                     [](Bench& b, auto& in, auto&) {
+                       in.k = b.f32({b.t, 3, 8});
+                     },
+                     {"k is f32"}),
+      refused_ragged("StartOfNoElement", [](Bench& b, auto& in, auto&) { in.start = b.i32({0}); },
+                     {"start is i32 [0]", "the end of the rows"}),
+      refused_ragged("StartIsNoList",
+                     [](Bench& b, auto& in, auto&) {
+                       in.start = b.i32({2, 2});
+                     },
+                     {"start is i32 [2, 2]"}),
+      refused_ragged("WindowNegative", [](Bench&, auto&, auto& how) { how.window = -1; }, {"window is -1"}),
+      {QUERN_OP_ATTENTION_RAGGED_BACKWARD,
+       "Accepts",
+       [](Bench& b) {
+         const ValueId y = b.f16({b.t, 6, 4});
+         ops::attention_ragged_backward(b.g, ragged(b), {y, b.f32({b.t, 6})}, y, {.scale = 1});
+       },
+       "f16 [tokens<=16, 6, 8]; f16 [tokens<=16, 3, 8]; f16 [tokens<=16, 3, 4]",
+       {}},
+      {QUERN_OP_ATTENTION_RAGGED_BACKWARD,
+       "LseShape",
+       [](Bench& b) {
+         const ValueId y = b.f16({b.t, 6, 4});
+         ops::attention_ragged_backward(b.g, ragged(b), {y, b.f32({b.t, 3})}, y, {.scale = 1}, here());
+       },
+       "",
+       {"lse is f32 [tokens<=16, 3]", "[tokens<=16, 6]"}},
   };
 }
 

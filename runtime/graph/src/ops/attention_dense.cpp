@@ -1,8 +1,6 @@
 // Softmax attention over dense keys and values, and its gradients.
 #include "quern/graph/ops/attention.hpp"
 
-#include "../gradient_call.hpp"
-#include "../op_call.hpp"
 #include "attention_rules.hpp"
 
 namespace quern::graph {
@@ -37,15 +35,11 @@ AttentionGradients attention_backward(Graph& graph, const AttentionDenseInputs& 
 
 }  // namespace ops
 
-namespace {
-
-constexpr std::size_t q = 0, k = 1, v = 2;
-
-}  // namespace
-
 namespace rules {
 
 namespace {
+
+constexpr std::size_t q = 0, k = 1, v = 2;
 
 /// Checks q, k, v and what masks them; returns the shape of y.
 Shape dense_rule(OpCall& call, std::size_t mask, std::size_t sinks) {
@@ -92,16 +86,7 @@ void attention_backward(OpCall& call) {
 
 namespace gradients {
 
-void attention_dense(GradientCall& call) {
-  constexpr std::size_t y = 0, lse = 1;
-  if (call.dy(lse) != no_value) call.fail("has no gradient for its output lse, which the loss reads");
-  if (call.node().outputs[lse] == no_value) call.fail("needs its output lse for the gradient; do not skip it");
-  const auto outputs = call.add(QUERN_OP_ATTENTION_BACKWARD,
-                                {call.in(q), call.in(k), call.in(v), call.out(y), call.out(lse), call.dy(y), call.in(3), call.in(4)},
-                                call.node().attributes);
-  for (const std::size_t i : {q, k, v})
-    if (call.wants(i)) call.give(i, outputs[i]);
-}
+void attention_dense(GradientCall& call) { attention_gradient(call, QUERN_OP_ATTENTION_BACKWARD, {}, {3, 4}); }
 
 }  // namespace gradients
 }  // namespace quern::graph

@@ -79,6 +79,37 @@ struct AttentionGradients {
 AttentionGradients attention_backward(Graph& graph, const AttentionDenseInputs& in, const AttentionDense& forward, ValueId dy,
                                       const AttentionDenseAttributes& how, NodeOptions options = {});
 
+struct AttentionRaggedInputs {
+  ValueId q, k, v, start;
+};
+
+struct AttentionRaggedAttributes {
+  double scale;  // > 0
+  bool causal = true;
+  std::int64_t window = 0;
+  double softcap = 0;
+};
+
+struct AttentionRagged {
+  ValueId y, lse;
+};
+/// attention_dense within each of s examples, whose rows follow one another. A row sees those of its own example, up to itself if causal.
+///
+///   q      [t, heads, d]      f32, f16 or bf16
+///   k      [t, kv_heads, d]   the dtype of q
+///   v      [t, kv_heads, dv]  the dtype of q
+///   start  [s + 1]  i32: the first row of each example, and the row behind the last; from 0, never falling, at most t
+///   y      [t, heads, dv]  the dtype of q
+///   lse    [t, heads]      f32; may be skipped by NodeOptions
+///
+/// Rows from start[s] on are in no example: zeros, and an lse of -inf. A start that is not as said: all rows are, and INDEX_RANGE.
+AttentionRagged attention_ragged(Graph& graph, const AttentionRaggedInputs& in, const AttentionRaggedAttributes& how,
+                                 NodeOptions options = {});
+
+/// Gradients of attention_ragged like q, k and v; dy is like y.
+AttentionGradients attention_ragged_backward(Graph& graph, const AttentionRaggedInputs& in, const AttentionRagged& forward, ValueId dy,
+                                             const AttentionRaggedAttributes& how, NodeOptions options = {});
+
 /// cache[page_to[i]] = cache[page_from[i]] for whole pages; the pairs are disjoint. cache as in kv_write; page ids [n] i32.
 ValueId kv_copy(Graph& graph, ValueId cache, ValueId page_from, ValueId page_to, NodeOptions options = {});
 

@@ -1,0 +1,44 @@
+// attention_ragged_backward: gradients of attention_ragged. y and lse are those of the forward pass, rounded to their dtypes. Bounds:
+// attention_gradient.hpp.
+#include "ops/ragged_attention.hpp"
+
+namespace quern::conformance {
+namespace {
+
+constexpr std::size_t in_start = 3, in_y = 4;
+
+void derive(const ReferenceCall& call) { derive_attention(DenseAttention(call, in_start), call, in_y); }
+
+void reference_not_finite(const ReferenceCall& call, Expected& expected) {
+  attention_gradient_reference(DenseAttention(call, in_start), call, in_y, expected);
+}
+void reference(const ReferenceCall& call, Expected& expected) {
+  reference_not_finite(call, expected);
+  refuse_unseen(expected, "attention_ragged_backward");
+}
+
+Case make(Profile profile, const RaggedShape& s) {
+  Case c;
+  c.group = "attention";
+  c.op = QUERN_OP_ATTENTION_RAGGED_BACKWARD;
+  c.profile = profile;
+  c.level = level_training;
+  add_ragged_inputs(c, s);
+  add_forward_inputs(c, s, {s.rows(), s.heads, s.dv});
+  c.derive = derive;
+  for (std::size_t i = 0; i < 3; ++i) c.outputs.push_back(output(s.dtype, c.inputs[i].dims, s.y_layout));
+  finish_ragged_case(c, s);
+  c.reference = s.nan_example ? reference_not_finite : reference;
+  return c;
+}
+
+void generate(CaseSink& sink) {
+  each_ragged_shape(0b1110111, 0b111, [&](Profile profile, const RaggedShape& s) { sink.add(make(profile, s)); });
+}
+
+}  // namespace
+
+extern const Family attention_ragged_backward_family;
+const Family attention_ragged_backward_family = {"attention_ragged_backward", generate};
+
+}  // namespace quern::conformance
