@@ -1,6 +1,6 @@
-// attention_dense: flash attention over dense keys in f32, memory linear in length.
+// attention_dense, attention_ragged: flash attention over dense keys in f32, memory linear in length.
 //
-//   grid    (tiles of 16 T queries, heads, b); 256 threads
+//   grid    (tiles of 16 T queries, heads, b); of packed examples (ragged_tiles, heads, 1); 256 threads
 //   shared  q, then k and v in turn, and the probabilities of a tile of 16 T keys
 #include "dense_attention.cuh"
 
@@ -17,11 +17,14 @@ DEV float group_sum(float v) {
 
 template <int T, int C> DEV void attend(const DenseAttentionParams& p, float* memory) {
   wait_for_inputs();
-  const int tile = 16 * T, tx = threadIdx.x & 15, ty = threadIdx.x >> 4, first = blockIdx.x * tile;
-  const i64 head = blockIdx.y, b = blockIdx.z, kv_head = head / (p.heads / p.kv_heads);
+  const int tile = 16 * T, tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
+  const Extent x = extent_of(p, tile, p.queries);
+  if (x.first >= x.rows) return;
+  const int first = x.first;
+  const i64 head = blockIdx.y, b = x.b, kv_head = head / (p.heads / p.kv_heads);
   float *q = memory, *kv = q + tile * dense_pitch(p.d), *weights = kv + tile * dense_pitch(max(p.d, p.dv_size));
   const float slope = alibi_slope(p.max_bias, head, p.heads);
-  load_tile<16 * T>(q, p.q, b, first, p.queries, head, p.d);
+  load_tile<16 * T>(q, p.q, b, first, x.rows, head, p.d);
   float out[T][C] = {}, most[T], sum[T];
 #pragma unroll
   for (int r = 0; r < T; ++r) {
@@ -29,21 +32,21 @@ template <int T, int C> DEV void attend(const DenseAttentionParams& p, float* me
     sum[r] = 0.0f;
   }
   int begin, end;
-  keys_in_sight(p, first, min(tile, p.queries - first), begin, end);
+  keys_in_sight(p, x, first, min(tile, x.rows - first), begin, end);
   for (int key = begin / tile * tile; key < end; key += tile) {
     __syncthreads();
-    load_tile<16 * T>(kv, p.k, b, key, p.keys, kv_head, p.d);
+    load_tile<16 * T>(kv, p.k, b, key, x.keys, kv_head, p.d);
     __syncthreads();
     float dots[T][T];
     multiply_rows<T>(dots, q, kv, p.d);
     __syncthreads();  // k is read
-    const bool strange = load_tile<16 * T>(kv, p.v, b, key, p.keys, kv_head, p.dv_size);
+    const bool strange = load_tile<16 * T>(kv, p.v, b, key, x.keys, kv_head, p.dv_size);
 #pragma unroll
     for (int r = 0; r < T; ++r) {
       float largest = -INFINITY_F, added = 0.0f, bend;
 #pragma unroll
       for (int c = 0; c < T; ++c) {
-        dots[r][c] = logit_of(p, dots[r][c], b, head, first + ty + 16 * r, key + tx + 16 * c, slope, bend);
+        dots[r][c] = logit_of(p, x, dots[r][c], head, first + ty + 16 * r, key + tx + 16 * c, slope, bend);
         largest = fmaxf(largest, dots[r][c]);
       }
       const float now = fmaxf(most[r], group_max(largest)), kept = most[r] == -INFINITY_F ? 0.0f : expf(most[r] - now);
@@ -70,10 +73,10 @@ template <int T, int C> DEV void attend(const DenseAttentionParams& p, float* me
 #pragma unroll
     for (int c = 0; c < C; ++c) out[r][c] *= factor;
     const int t = first + ty + 16 * r;
-    if (p.lse.data && tx == 0 && t < p.queries)
+    if (p.lse.data && tx == 0 && t < x.rows)
       *reinterpret_cast<float*>(const_cast<char*>(head_row(p.lse, b, t, head))) = total == 0.0f ? -INFINITY_F : top + logf(total);
   }
-  store_sums<T, C>(out, p.y, b, first, p.queries, head, p.dv_size);
+  store_sums<T, C>(out, p.y, b, first, x.rows, head, p.dv_size);
 }
 
 #define ATTEND(T, C) \

@@ -23,29 +23,54 @@ template <int ROWS> DEV bool load_tile(float* to, const Operand& o, i64 b, int f
   return strange;
 }
 
+/// What a block has: a tile of rows from `first` on, of the `rows` of its batch or packed example, which begins at b (head_row), and the queries
+/// and keys there. Of rows in no example there are none.
+struct Extent {
+  i64 b;
+  int first, rows, queries, keys;
+};
+/// `rows`: p.queries or p.keys, whose tiles the blocks of x have.
+DEV Extent extent_of(const DenseAttentionParams& p, int tile, int rows) {
+  if (!p.start) return {blockIdx.z, (int)blockIdx.x * tile, rows, p.queries, p.keys};
+  const int* start = at<const int>(p.start);
+  if (!*at<const int>(p.valid)) return {0, (int)blockIdx.x * tile, p.queries, 0, 0};
+  int e = 0;
+  for (int end = p.examples + 1; end - e > 1;) {  // the last example whose tiles begin at or before the block
+    const int middle = e + (end - e) / 2;
+    if (start[middle] / tile + middle <= (int)blockIdx.x) e = middle;
+    else end = middle;
+  }
+  const int begin = start[e], count = (e < p.examples ? start[e + 1] : p.queries) - begin, seen = e < p.examples ? count : 0;
+  return {begin, ((int)blockIdx.x - begin / tile - e) * tile, count, seen, seen};
+}
+/// The place of a row's sum of dy y.
+DEV float* dot_of(const DenseAttentionParams& p, i64 b, i64 t, i64 head) {
+  return at<float>(p.dots) + (p.start ? head * p.queries + b + t : (b * p.heads + head) * p.queries + t);
+}
+
 /// Keys that queries [first, first + count) see by their position: whole tiles outside of it are left out.
-DEV void keys_in_sight(const DenseAttentionParams& p, int first, int count, int& begin, int& end) {
+DEV void keys_in_sight(const DenseAttentionParams& p, const Extent& x, int first, int count, int& begin, int& end) {
   const i64 before = p.window > 0 ? first + p.offset - p.window + 1 : 0;
-  const i64 behind = p.causal ? first + count + p.offset : p.keys;
-  begin = (int)max((i64)0, min((i64)p.keys, before));
-  end = (int)max((i64)0, min((i64)p.keys, behind));
+  const i64 behind = p.causal ? first + count + p.offset : x.keys;
+  begin = (int)max((i64)0, min((i64)x.keys, before));
+  end = (int)max((i64)0, min((i64)x.keys, behind));
 }
 /// Queries that see keys [first, first + count) by their position.
-DEV void queries_in_sight(const DenseAttentionParams& p, int first, int count, int& begin, int& end) {
+DEV void queries_in_sight(const DenseAttentionParams& p, const Extent& x, int first, int count, int& begin, int& end) {
   const i64 before = p.causal ? first - p.offset : 0;
-  const i64 behind = p.window > 0 ? first + count - 1 + p.window - p.offset : p.queries;
-  begin = (int)max((i64)0, min((i64)p.queries, before));
-  end = (int)max((i64)0, min((i64)p.queries, behind));
+  const i64 behind = p.window > 0 ? first + count - 1 + p.window - p.offset : x.queries;
+  begin = (int)max((i64)0, min((i64)x.queries, before));
+  end = (int)max((i64)0, min((i64)x.queries, behind));
 }
 
 /// The logit of a dot product, -inf where the query does not see the key; `bend`: d logit / d (scale dot).
-DEV float logit_of(const DenseAttentionParams& p, float dot, i64 b, i64 head, i64 t, i64 u, float slope, float& bend) {
+DEV float logit_of(const DenseAttentionParams& p, const Extent& x, float dot, i64 head, i64 t, i64 u, float slope, float& bend) {
   const i64 position = t + p.offset;
   bend = 1.0f;
-  if (t >= p.queries || u >= p.keys || (p.causal && u > position) || (p.window > 0 && u <= position - p.window)) return -INFINITY_F;
+  if (t >= x.queries || u >= x.keys || (p.causal && u > position) || (p.window > 0 && u <= position - p.window)) return -INFINITY_F;
   float m = 0.0f;
   if (p.mask.data) {
-    const char* at_mask = at<const char>(p.mask.data) + b * p.mask.strides[0] + head * p.mask.strides[1] + t * p.mask.strides[2] + u * p.mask.strides[3];
+    const char* at_mask = at<const char>(p.mask.data) + x.b * p.mask.strides[0] + head * p.mask.strides[1] + t * p.mask.strides[2] + u * p.mask.strides[3];
     if (p.mask.dtype == U8) m = *at_mask ? 0.0f : -INFINITY_F;
     else m = load_float(at_mask, p.mask.dtype, 0);
     if (m == -INFINITY_F) return m;

@@ -1,4 +1,4 @@
-// Parameters of attention over dense keys and values, and of its gradient.
+// Parameters of attention over dense keys and values and within packed examples, and of their gradients.
 #pragma once
 #include "strided.hpp"
 
@@ -13,10 +13,21 @@ struct DenseAttentionParams {
   Operand dy, dq, dk, dv;  // of the gradient
   Address sinks;           // f32 [heads] or 0
   Address dots;            // f32 [b, heads, t]: sums of dy y
+  Address start;           // i32 [examples + 1] or 0: rows of packed examples, of which the first two strides are those of a row
+  Address valid;           // i32 [1]: whether `start` ascends within the rows (attention_starts)
+  int examples;
   int queries, keys, heads, kv_heads, d, dv_size;
   int causal, window;
   long long offset;
   float scale, softcap, max_bias;
 };
+
+struct AttentionStartsParams {
+  Address start, valid, faults;
+  int examples, rows;
+};
+
+/// Tiles of `tile` rows are at most so many: example e has those from start[e] / tile + e on, and rows behind the examples are one more.
+constexpr long long ragged_tiles(long long rows, long long examples, long long tile) { return rows / tile + examples + 1; }
 
 }  // namespace quern::cuda

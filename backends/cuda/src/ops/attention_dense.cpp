@@ -1,5 +1,5 @@
 // attention_dense and attention_backward. See kernels/attention_dense.cu and kernels/attention_backward.cu.
-#include "../kernels/dense_attention.hpp"
+#include "attention_dense.hpp"
 
 #include "strided.hpp"
 #include "tables.hpp"
@@ -9,7 +9,6 @@
 namespace quern::cuda {
 namespace {
 
-constexpr std::int64_t largest_head = 256;
 enum Input { in_q, in_k, in_v, in_y, in_lse, in_dy };  // of the gradient; the forward pass has its mask behind v
 
 bool is_backward(const Call& call) { return call.op == QUERN_OP_ATTENTION_BACKWARD; }
@@ -39,8 +38,8 @@ std::string refuse(const Call& call) {
   if (std::string r = first_of({check_rank(q, 4), check_rank(k, 4), check_rank(v, 4)}); !r.empty()) return r;
   const std::int64_t b = q.dims[0], t = q.dims[1], u = k.dims[1], heads = q.dims[2], kv_heads = k.dims[2];
   if (kv_heads == 0 || heads % kv_heads != 0) return concat(describe(q), ": its heads are a multiple of the ", kv_heads, " of the keys");
-  if (q.last() > largest_head || v.last() > largest_head)
-    return concat("heads of ", q.last(), " and ", v.last(), " elements; up to ", largest_head, " are taken");
+  if (q.last() > largest_dense_head || v.last() > largest_dense_head)
+    return concat("heads of ", q.last(), " and ", v.last(), " elements; up to ", largest_dense_head, " are taken");
   if (t > 0x3fffffff || u > 0x3fffffff) return "sequences of 2^30 rows and more are not taken";
   if (std::string r = first_of({check_four(q, b, t, heads, q.last()), check_four(k, b, u, kv_heads, q.last()),
                                 check_four(v, b, u, kv_heads, v.last()), check_mask(mask_of(call), q, k)});
@@ -112,19 +111,15 @@ const Tiling& choose(const std::array<Tiling, N>& tilings, int d, const Floats& 
                                           " bytes of shared memory; this card has ", launcher.gpu().facts().shared_limit));
 }
 
+/// Tiles of the rows of a batch or of packed examples.
+std::int64_t tiles_of(const DenseAttentionParams& p, std::int64_t rows, int tile) {
+  return p.start != 0 ? ragged_tiles(rows, p.examples, tile) : (rows + tile - 1) / tile;
+}
+
 void emit(const Call& call, Launcher& launcher) {
-  static constexpr std::array<Tiling, 4> tilings = {{{4, 4, kernels::attention_dense_4_4, kernels::attention_dense_4_4},
-                                                     {4, 8, kernels::attention_dense_4_8, kernels::attention_dense_4_8},
-                                                     {2, 16, kernels::attention_dense_2_16, kernels::attention_dense_2_16},
-                                                     {1, 16, kernels::attention_dense_1_16, kernels::attention_dense_1_16}}};
   DenseAttentionParams p = params_of(call);
   p.y = leading(call.output(0));
-  const int largest = std::max(p.d, p.dv_size);
-  unsigned shared = 0;
-  const Tiling& tiling = choose(
-      tilings, largest, [&](int tile) { return tile * (dense_pitch(p.d) + dense_pitch(largest) + tile + 1); }, launcher, shared);
-  const int tile = 16 * tiling.rows;
-  launcher.launch(tiling.first, {(p.queries + tile - 1) / tile, p.heads, call.input(in_q).dims[0]}, 256, p, shared);
+  attend(p, call.input(in_q).dims[0], launcher);
 }
 
 std::uint64_t scratch_backward(const Call& call) {
@@ -133,10 +128,6 @@ std::uint64_t scratch_backward(const Call& call) {
 }
 
 void emit_backward(const Call& call, Launcher& launcher) {
-  static constexpr std::array<Tiling, 4> tilings = {{{4, 4, kernels::attention_keys_4_4, kernels::attention_queries_4_4},
-                                                     {2, 8, kernels::attention_keys_2_8, kernels::attention_queries_2_8},
-                                                     {2, 16, kernels::attention_keys_2_16, kernels::attention_queries_2_16},
-                                                     {1, 16, kernels::attention_keys_1_16, kernels::attention_queries_1_16}}};
   DenseAttentionParams p = params_of(call);
   p.y = leading(call.input(in_y));
   p.dy = leading(call.input(in_dy));
@@ -144,14 +135,7 @@ void emit_backward(const Call& call, Launcher& launcher) {
   p.dk = leading(call.output(1));
   p.dv = leading(call.output(2));
   p.dots = call.scratch;
-  unsigned shared = 0;
-  const Tiling& tiling = choose(
-      tilings, std::max(p.d, p.dv_size), [&](int tile) { return 2 * tile * (dense_pitch(p.d) + dense_pitch(p.dv_size) + tile + 1); },
-      launcher, shared);
-  const std::int64_t tile = 16 * tiling.rows, b = call.input(in_q).dims[0];
-  launcher.launch(kernels::attention_dots, {(p.queries + 7) / 8, p.heads, b}, 256, p);
-  launcher.launch(tiling.first, {(p.keys + tile - 1) / tile, p.kv_heads, b}, 256, p, shared);
-  launcher.launch(tiling.second, {(p.queries + tile - 1) / tile, p.heads, b}, 256, p, shared);
+  attend_backward(p, call.input(in_q).dims[0], launcher);
 }
 
 constexpr Op table[] = {{QUERN_OP_ATTENTION_DENSE, "attention_dense.cuda", refuse, emit},
@@ -160,5 +144,32 @@ constexpr Op table[] = {{QUERN_OP_ATTENTION_DENSE, "attention_dense.cuda", refus
 }  // namespace
 
 const std::span<const Op> attention_dense_ops = table;
+
+void attend(const DenseAttentionParams& p, std::int64_t batches, Launcher& launcher) {
+  static constexpr std::array<Tiling, 4> tilings = {{{4, 4, kernels::attention_dense_4_4, kernels::attention_dense_4_4},
+                                                     {4, 8, kernels::attention_dense_4_8, kernels::attention_dense_4_8},
+                                                     {2, 16, kernels::attention_dense_2_16, kernels::attention_dense_2_16},
+                                                     {1, 16, kernels::attention_dense_1_16, kernels::attention_dense_1_16}}};
+  const int largest = std::max(p.d, p.dv_size);
+  unsigned shared = 0;
+  const Tiling& tiling = choose(
+      tilings, largest, [&](int tile) { return tile * (dense_pitch(p.d) + dense_pitch(largest) + tile + 1); }, launcher, shared);
+  launcher.launch(tiling.first, {tiles_of(p, p.queries, 16 * tiling.rows), p.heads, batches}, 256, p, shared);
+}
+
+void attend_backward(const DenseAttentionParams& p, std::int64_t batches, Launcher& launcher) {
+  static constexpr std::array<Tiling, 4> tilings = {{{4, 4, kernels::attention_keys_4_4, kernels::attention_queries_4_4},
+                                                     {2, 8, kernels::attention_keys_2_8, kernels::attention_queries_2_8},
+                                                     {2, 16, kernels::attention_keys_2_16, kernels::attention_queries_2_16},
+                                                     {1, 16, kernels::attention_keys_1_16, kernels::attention_queries_1_16}}};
+  unsigned shared = 0;
+  const Tiling& tiling = choose(
+      tilings, std::max(p.d, p.dv_size), [&](int tile) { return 2 * tile * (dense_pitch(p.d) + dense_pitch(p.dv_size) + tile + 1); },
+      launcher, shared);
+  const int tile = 16 * tiling.rows;
+  launcher.launch(kernels::attention_dots, {(p.queries + 7) / 8, p.heads, batches}, 256, p);
+  launcher.launch(tiling.first, {tiles_of(p, p.keys, tile), p.kv_heads, batches}, 256, p, shared);
+  launcher.launch(tiling.second, {tiles_of(p, p.queries, tile), p.heads, batches}, 256, p, shared);
+}
 
 }  // namespace quern::cuda

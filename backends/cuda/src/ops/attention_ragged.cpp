@@ -1,0 +1,102 @@
+// attention_ragged and attention_ragged_backward: attention_dense and its gradient with tiles within packed examples. See
+// kernels/attention_ragged.cu.
+#include "attention_dense.hpp"
+#include "strided.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+enum Input { in_q, in_k, in_v, in_start, in_y, in_lse, in_dy };
+
+constexpr std::uint64_t valid_bytes = 256;  // of scratch, before the sums of dy y
+
+bool is_backward(const Call& call) { return call.op == QUERN_OP_ATTENTION_RAGGED_BACKWARD; }
+const Tensor& lse_of(const Call& call) { return is_backward(call) ? call.input(in_lse) : call.output(1); }
+
+/// [t, heads, d]
+std::string check_three(const Tensor& t, std::int64_t rows, std::int64_t heads, std::int64_t d) {
+  return first_of({check_floats(t), check_rank(t, 3), check_dim(t, 0, rows), check_dim(t, 1, heads), check_dim(t, 2, d)});
+}
+
+std::string refuse(const Call& call) {
+  const Tensor &q = call.input(in_q), &k = call.input(in_k), &v = call.input(in_v), &start = call.input(in_start), &lse = lse_of(call);
+  if (std::string r = first_of({check_rank(q, 3), check_rank(k, 3), check_rank(v, 3), check_dtype(start, QUERN_I32), check_rank(start, 1),
+                                check_contiguous(start)});
+      !r.empty())
+    return r;
+  const std::int64_t t = q.dims[0], heads = q.dims[1], kv_heads = k.dims[1];
+  if (kv_heads == 0 || heads % kv_heads != 0) return concat(describe(q), ": its heads are a multiple of the ", kv_heads, " of the keys");
+  if (q.last() > largest_dense_head || v.last() > largest_dense_head)
+    return concat("heads of ", q.last(), " and ", v.last(), " elements; up to ", largest_dense_head, " are taken");
+  if (t > 0x3fffffff || start.dims[0] > 0x3fffffff) return "2^30 rows or examples and more are not taken";
+  if (start.dims[0] < 1) return concat(describe(start), "; it has the end of the rows behind the start of each example");
+  if (std::string r = first_of({check_three(q, t, heads, q.last()), check_three(k, t, kv_heads, q.last()), check_three(v, t, kv_heads, v.last())});
+      !r.empty())
+    return r;
+  if (lse.present())
+    if (std::string r = first_of({check_dtype(lse, QUERN_F32), check_rank(lse, 2), check_dim(lse, 0, t), check_dim(lse, 1, heads)}); !r.empty())
+      return r;
+  if (!is_backward(call)) return check_three(call.output(0), t, heads, v.last());
+  if (!lse.present()) return "attention_ragged_backward needs lse";
+  return first_of({check_three(call.input(in_y), t, heads, v.last()), check_three(call.input(in_dy), t, heads, v.last()),
+                   check_three(call.output(0), t, heads, q.last()), check_three(call.output(1), t, kv_heads, q.last()),
+                   check_three(call.output(2), t, kv_heads, v.last())});
+}
+
+/// An example's first row is what a batch is to the kernels.
+Operand rows_of(const Tensor& t) {
+  Operand operand = operand_of(t);
+  if (!t.present()) return operand;
+  operand.strides[0] = operand.strides[1] = t.strides[0];
+  operand.strides[2] = t.strides[1];
+  return operand;
+}
+
+std::uint64_t scratch(const Call& call) {
+  const Tensor& q = call.input(in_q);
+  return valid_bytes + (is_backward(call) ? static_cast<std::uint64_t>(q.dims[0] * q.dims[1]) * sizeof(float) : 0);
+}
+
+void emit(const Call& call, Launcher& launcher) {
+  const Tensor &q = call.input(in_q), &k = call.input(in_k), &v = call.input(in_v), &start = call.input(in_start);
+  DenseAttentionParams p{};
+  p.q = rows_of(q);
+  p.k = rows_of(k);
+  p.v = rows_of(v);
+  p.lse = rows_of(lse_of(call));
+  p.start = start.data;
+  p.valid = call.scratch;
+  p.examples = static_cast<int>(start.dims[0] - 1);
+  p.queries = p.keys = static_cast<int>(q.dims[0]);
+  p.heads = static_cast<int>(q.dims[1]);
+  p.kv_heads = static_cast<int>(k.dims[1]);
+  p.d = static_cast<int>(q.last());
+  p.dv_size = static_cast<int>(v.last());
+  p.causal = call.integer(QUERN_KEY_CAUSAL) != 0;
+  p.window = static_cast<int>(call.integer(QUERN_KEY_WINDOW));
+  p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
+  p.softcap = static_cast<float>(call.real(QUERN_KEY_SOFTCAP));
+  launcher.launch(kernels::attention_starts, {1, 1, 1}, 256,
+                  AttentionStartsParams{p.start, p.valid, launcher.faults(), p.examples, p.queries});
+  if (!is_backward(call)) {
+    p.y = rows_of(call.output(0));
+    return attend(p, 1, launcher);
+  }
+  p.y = rows_of(call.input(in_y));
+  p.dy = rows_of(call.input(in_dy));
+  p.dq = rows_of(call.output(0));
+  p.dk = rows_of(call.output(1));
+  p.dv = rows_of(call.output(2));
+  p.dots = call.scratch + valid_bytes;
+  attend_backward(p, 1, launcher);
+}
+
+constexpr Op table[] = {{QUERN_OP_ATTENTION_RAGGED, "attention_ragged.cuda", refuse, emit, scratch},
+                        {QUERN_OP_ATTENTION_RAGGED_BACKWARD, "attention_ragged_backward.cuda", refuse, emit, scratch}};
+
+}  // namespace
+
+const std::span<const Op> attention_ragged_ops = table;
+
+}  // namespace quern::cuda
