@@ -14,6 +14,10 @@ void dense_attention_reference(const DenseAttention& attention, const ReferenceC
 /// q. Errors, first order: p is off by e = |error of s| + 2 u (|s| + |lse|) (0 where both are one number) + 8 u relatively; dp and d each by
 /// the bound of their sums; the slope by its own error; so ds by |ds| (e + 8 u) + p |scale| (slope (E(dp) + E(d)) + |dp - d| E(slope)). A
 /// sum of n terms w x adds (4 sqrt(n) + 32) u sum |w x| to sum E(w) |x|.
+///
+/// Conversions of fast numerics, of deviation c / sqrt 3 for a number that is off by a share c at most: scores of a query move together, so
+/// p moves by p sigma, with sigma that of the score; dp by c sqrt(2 sum (dy v)^2 / 3); ds by both and by the slope's change. These add up over
+/// a sum. Then p and ds are converted themselves, and what they are multiplied with: each term moves by c sqrt(2 / 3) of itself, alone.
 void attention_gradient_reference(const DenseAttention& attention, const ReferenceCall& call, std::size_t y, Expected& expected);
 
 /// Fills the inputs y and lse of a gradient with those of the forward pass.

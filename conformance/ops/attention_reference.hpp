@@ -60,6 +60,8 @@ class AttentionRow {
   const std::vector<Key>& keys() const noexcept { return keys_; }
   double lse() const noexcept { return lse_; }  // -inf where nothing is seen and there is no sink
   double lse_bound() const;
+  /// By what the conversions that the node allows may move a number, as a share of it; 0 without any.
+  double relative_conversion() const noexcept;
 
   /// Appends y = sum p v to `y`: value_at(index) gives the `size` elements of a key's v. `dtype` is that of y.
   template <class ValueAt>
@@ -68,7 +70,6 @@ class AttentionRow {
  private:
   void append(const std::vector<double>& sum, const std::vector<double>& scale, const std::vector<double>& moved, quern_dtype dtype,
               ExpectedOutput& y) const;
-  double relative_conversion() const noexcept;
 
   AttentionRules rules_;
   std::vector<Key> keys_;

@@ -22,8 +22,7 @@
 namespace quern::runtime {
 namespace {
 
-// A mask of all pairs of rows is made: attention over more rows needs an op that Quern does not have yet.
-constexpr std::uint32_t most_rows = 8192;
+constexpr std::uint64_t most_rows = 0x7fffffff;  // their numbers are i32
 
 constexpr std::uint64_t most_skipped_in_row = 10;
 

@@ -12,6 +12,8 @@
 namespace quern::runtime {
 namespace {
 
+constexpr std::uint32_t most_masked_rows = 8192;
+
 models::TrainingOptions with_positions(models::TrainingOptions options, std::uint32_t max_tokens, bool backward) {
   options.max_tokens = max_tokens;
   options.rope_positions = max_tokens;
@@ -32,6 +34,17 @@ models::UpdateOptions with_scale(models::UpdateOptions update, const models::Tra
 
 std::uint32_t evaluation_tokens(const TrainingEngineOptions& options) {
   return options.evaluation_tokens != 0 ? options.evaluation_tokens : options.graph.max_tokens;
+}
+
+/// Why a device does not compute attention of packed examples in this graph; empty: it does.
+std::string lacks_ragged_attention(const loader::Device& device, const graph::Graph& graph) {
+  const std::vector<NodeAnswer> answers = ask_support(device, graph);
+  for (std::size_t n = 0; n < answers.size(); ++n) {
+    const std::uint32_t op = graph.nodes()[n].op;
+    if ((op == QUERN_OP_ATTENTION_RAGGED || op == QUERN_OP_ATTENTION_RAGGED_BACKWARD) && !answers[n].yes)
+      return concat(graph::op_name(op), ": ", answers[n].text);
+  }
+  return {};
 }
 
 /// Rows of a tensor, decoded exactly by the first device that does.
@@ -63,8 +76,8 @@ TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::Fil
       layout_(std::move(layout)),
       options_(options),
       devices_(runtime_->devices()),
-      step_graph_(models::build_training(shape_, file, layout_, with_positions(options.graph, options.graph.max_tokens, true))),
-      evaluation_graph_(models::build_training(shape_, file, layout_, with_positions(options.graph, evaluation_tokens(options), false))),
+      step_graph_(build_step(file)),
+      evaluation_graph_(models::build_training(shape_, file, layout_, with_positions(options_.graph, evaluation_tokens(options), false))),
       update_graph_(models::build_update(layout_, with_scale(options.update, options.graph))) {
   const Fallback fallback = runtime_->settings().fallback;
   step_ = std::make_unique<Program>(step_graph_.graph, devices_, fallback, "");
@@ -80,6 +93,25 @@ TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::Fil
       if (std::ranges::none_of(wanted_, same)) wanted_.emplace_back(program, std::move(weight));
     }
   }
+}
+
+/// Decides how attention is computed, for the evaluation too.
+models::TrainingGraph TrainingEngine::build_step(const gguf::File& file) {
+  const auto build = [&](bool ragged) {
+    options_.graph.ragged = ragged;
+    return models::build_training(shape_, file, layout_, with_positions(options_.graph, options_.graph.max_tokens, true));
+  };
+  models::TrainingGraph step = build(true);
+  const loader::Device& device = *devices_[0]->device();
+  const std::string lack = lacks_ragged_attention(device, step.graph);
+  if (lack.empty()) return step;
+  const std::uint32_t rows = std::max(options_.graph.max_tokens, evaluation_tokens(options_));
+  if (rows > most_masked_rows)
+    throw Error(QUERN_UNSUPPORTED, concat("a micro-batch may have ", rows, " rows, and ", most_masked_rows, " are possible on ",
+                                          device.label(), ", where attention looks at all pairs of rows (", lack,
+                                          "); lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
+  runtime_->log(QUERN_LOG_INFO, concat(device.label(), ": attention looks at all pairs of rows of a micro-batch: ", lack));
+  return build(false);
 }
 
 void TrainingEngine::load(const gguf::File& file) {
@@ -125,7 +157,7 @@ TrainingMemory TrainingEngine::memory() const {
   memory.evaluation = evaluation_->needs().total();
   memory.head = std::min(step.scratch, std::uint64_t{2} * options_.graph.chunk_labels * shape_.vocabulary * sizeof(float));
   const std::uint64_t rows = std::max(options_.graph.max_tokens, evaluation_tokens(options_));
-  memory.host = rows * rows * sizeof(float);  // the mask, before it is copied
+  memory.host = options_.graph.ragged ? 2 * rows * sizeof(std::int32_t) : rows * rows * sizeof(float);  // before they are copied
   return memory;
 }
 
@@ -201,26 +233,31 @@ void TrainingEngine::run(Program& program, const models::TrainingGraph& graph, c
       batch.labels.size() != batch.label_weights.size())
     throw Error(QUERN_INTERNAL, concat("a micro-batch of ", rows, " rows and ", batch.labels.size(), " labels; the plan has ", most,
                                        " rows and ", chunk * graph.chunks.size(), " labels"));
+  const bool masked = graph.mask != graph::no_value;
   positions_.clear();
-  mask_.assign(rows * most, -std::numeric_limits<float>::infinity());
+  starts_.clear();
+  if (masked) mask_.assign(rows * most, -std::numeric_limits<float>::infinity());
   for (std::size_t e = 0; e < batch.starts.size(); ++e) {
     const std::size_t first = batch.starts[e], end = e + 1 < batch.starts.size() ? batch.starts[e + 1] : rows;
+    starts_.push_back(static_cast<std::int32_t>(first));
     for (std::size_t row = first; row < end; ++row) {
       positions_.push_back(static_cast<std::int32_t>(row - first));
-      std::fill_n(mask_.begin() + static_cast<std::ptrdiff_t>(row * most + first), end - first, 0.0f);
+      if (masked) std::fill_n(mask_.begin() + static_cast<std::ptrdiff_t>(row * most + first), end - first, 0.0f);
     }
   }
+  starts_.push_back(static_cast<std::int32_t>(rows));
   if (positions_.size() != rows) throw Error(QUERN_INTERNAL, "the examples of a micro-batch do not cover its rows");
   const auto put = [&](graph::ValueId value, auto numbers) { program.write(value, 0, std::as_bytes(numbers)); };
   put(graph.token, std::span(batch.tokens));
   put(graph.position, std::span(positions_));
-  put(graph.mask, std::span(mask_));
+  put(masked ? graph.mask : graph.start, masked ? std::as_bytes(std::span(mask_)) : std::as_bytes(std::span(starts_)));
   if (graph.seed != graph::no_value) {
     put(graph.seed, std::span(options_.seed));
     put(graph.dropout_step, std::span(&number, 1));
   }
   bounds_.clear();
   bounds_.push_back({graph.tokens, static_cast<std::int64_t>(rows)});
+  if (!masked) bounds_.push_back({graph.starts, static_cast<std::int64_t>(starts_.size())});
   std::size_t done = 0;
   for (const models::TrainingGraph::Chunk& one : graph.chunks) {
     const std::size_t count = std::min(chunk, batch.labels.size() - done);

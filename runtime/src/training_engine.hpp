@@ -25,7 +25,7 @@ struct MicroBatch {
 };
 
 struct TrainingEngineOptions {
-  models::TrainingOptions graph;  // its sizes are the largest micro-batch; rope_positions is set by the engine
+  models::TrainingOptions graph;  // its sizes are the largest micro-batch; rope_positions and ragged are set by the engine
   models::UpdateOptions update;
   std::array<std::uint32_t, 2> seed{};  // of dropout
   std::uint32_t evaluation_tokens = 0;  // rows of the largest evaluated micro-batch; 0: as graph.max_tokens
@@ -51,7 +51,8 @@ struct TrainingMemory {
 
 class TrainingEngine {
  public:
-  /// Places and compiles; allocates nothing large. Throws Error.
+  /// Places and compiles; allocates nothing large. Attention takes a mask of all pairs of rows where the first device has no attention_ragged;
+  /// more than 8,192 rows are refused there. Throws Error.
   TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::File& file, models::Hyperparameters shape, models::TrainedLayout layout,
                  const TrainingEngineOptions& options);
 
@@ -100,6 +101,7 @@ class TrainingEngine {
   MemoryStatistics statistics() const;
 
  private:
+  models::TrainingGraph build_step(const gguf::File& file);
   std::uint64_t weights_bytes(std::uint32_t device) const;
   void load_weights(const gguf::File& file);
   void load_trained(const gguf::File& file, const models::TrainedTensor& tensor);
@@ -121,7 +123,7 @@ class TrainingEngine {
   std::map<WeightPlace, quern_span> places_;
   std::vector<RunBound> bounds_;
   std::vector<float> mask_;
-  std::vector<std::int32_t> positions_;
+  std::vector<std::int32_t> positions_, starts_;
 };
 
 }  // namespace quern::runtime

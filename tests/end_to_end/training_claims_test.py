@@ -2,6 +2,7 @@
 what its other numbers ask is in training_test.py, training_faults_test.py, tests/runtime/training and tests/models/peft."""
 
 import json
+import os
 
 from harness import DATA, main
 import training_test
@@ -18,8 +19,8 @@ class Claims(Training):
         path.write_text(json.dumps(config))
         return self.quern_json("train", path, "--show-data", str(count), env=ON_DEVICE)["examples"]
 
-    def curve(self, name, **changes):
-        _, log = self.train(lora("llama", warmup_steps=0, test_datasets=None, **changes), name=name, env={"QUERN_THREADS": "1"})
+    def curve(self, name, env=None, **changes):
+        _, log = self.train(lora("llama", warmup_steps=0, test_datasets=None, **changes), name=name, env={"QUERN_THREADS": "1", **(env or {})})
         return [(step["loss"], step["grad_norm"]) for step in self.steps(log)]
 
     def assert_close(self, found, expected, bound):
@@ -81,6 +82,24 @@ class Claims(Training):
             data = self.data({"input_ids": ids, "weights": [0, 1e-30, 1e-30, 1e-30]}, {"input_ids": [30, 31, 32], "weights": [0, 1, 1]}, name=f"{number}.jsonl")
             seen.append(self.curve(str(number), datasets=data, micro_batch_size=2, sequence_len=32, sample_packing=True, max_steps=1))
         self.assertEqual(*seen)
+
+    def first_op_set(self):
+        """A device that answers to attention_ragged as a plugin of op set 1 does."""
+        return {"QUERN_BACKEND_PATH": os.environ["QUERN_TEST_REFUSING"], "QUERN_BACKEND": "refusing", "QUERN_DEVICE": "refusing:0", "QUERN_REFUSED": "op_set_2"}
+
+    def test_09_a_plugin_without_attention_of_packed_examples_gives_the_same_curve(self):
+        packed = {"datasets": self.data(*self.UNEQUAL), "micro_batch_size": 4, "sequence_len": 32, "sample_packing": True, "max_steps": 3}
+        self.assert_close(self.curve("masked", env=self.first_op_set(), **packed), self.curve("ragged", **packed), 1e-5)
+
+    def test_more_rows_than_a_mask_has_are_refused_where_a_mask_is_needed(self):
+        config = lora("llama", datasets=self.data(*[{"input_ids": [*range(3, 203)]}] * 45), test_datasets=None, micro_batch_size=45)
+        path = self.folder / "many.yaml"
+        path.write_text(json.dumps({**config, "output_dir": str(self.folder / "many")}))
+        self.assertEqual(self.quern("estimate", "--train", path, env=ON_DEVICE).code, 0)
+        refused = self.quern("estimate", "--train", path, env=self.first_op_set())
+        self.assertNotEqual(refused.code, 0)
+        for words in ("may have 9000 rows, and 8192 are possible on refusing:0", "lower micro_batch_size"):
+            self.assertIn(words, refused.err)
 
     def test_10_checkpointing_reaches_every_adapter(self):
         for kind in (False, True, "selective"):

@@ -93,10 +93,13 @@ class Curves(Training):
                     self.assertEqual(sorted(found), sorted(expected))
                     for tensor, numbers in expected.items():
                         # AdamW divides a gradient by its own size. So where one lies within rounding of 0, single weights move by another
-                        # share of the rate (0.01): the largest difference is bounded by 2e-3 of it, the root of the mean square by 1e-4.
-                        differences = [abs(a - b) for a, b in zip(numbers, found[tensor])]
-                        self.assertLess(max(differences), 2e-5, tensor)
-                        self.assertLess((sum(d * d for d in differences) / len(differences)) ** 0.5, 1e-6, tensor)
+                        # share of the rate (0.01), here one weight of all: one in a hundred is bounded by 2e-2 of it. Of the others the largest
+                        # difference is bounded by 2e-3 of it, the root of the mean square by 1e-4.
+                        differences = sorted(abs(a - b) for a, b in zip(numbers, found[tensor]))
+                        others = differences[:-max(1, len(differences) // 100)]
+                        self.assertLess(differences[-1], 2e-4, tensor)
+                        self.assertLess(others[-1], 2e-5, tensor)
+                        self.assertLess((sum(d * d for d in others) / len(others)) ** 0.5, 1e-6, tensor)
 
     def test_all_weights(self):
         for model in ("llama", "qwen3"):
@@ -372,7 +375,7 @@ class Memory(Training):
         if not DEVICE.startswith("cpu"):
             self.skipTest("the limit is of the device cpu")
         config = lora("llama", max_steps=2, warmup_steps=0)
-        for limit, words in (("6500K", ("gradient_checkpointing",)), ("5M", ("micro_batch_size: 2", "gradient_accumulation_steps: 2")),
+        for limit, words in (("6500K", ("gradient_checkpointing",)), ("4M", ("micro_batch_size: 2", "gradient_accumulation_steps: 2")),
                              ("2M", ("sequence_len",))):
             error, _ = self.train(config, "--memory", f"cpu={limit}", name=limit, code=5)
             for word in words:

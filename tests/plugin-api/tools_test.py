@@ -59,7 +59,8 @@ class AppendCheck(unittest.TestCase):
         row = "QUERN_LAYOUT_ROW(op, broadcast,"
         text = self.text.replace(row, 'QUERN_LAYOUT_ROW(op, brandnew, "x -> y | ")\n' + row)
         self.refused(text, "QUERN_OPSET_VERSION did not grow")
-        code, output = self.check(text.replace("VALUE(QUERN_OPSET_VERSION, 1ull)", "VALUE(QUERN_OPSET_VERSION, 2ull)"))
+        version = int(re.search(r"VALUE\(QUERN_OPSET_VERSION, (\d+)ull\)", text)[1])
+        code, output = self.check(text.replace(f"VALUE(QUERN_OPSET_VERSION, {version}ull)", f"VALUE(QUERN_OPSET_VERSION, {version + 1}ull)"))
         self.assertEqual(code, 0, output)
 
     def test_refuses_a_function_in_the_middle_of_the_table(self):

@@ -66,15 +66,20 @@ class TrainingBuilder final : public LayerContext {
   }
 
   ValueId attend(std::uint32_t layer, ValueId q, ValueId k, ValueId v) override {
+    const double scale = 1 / std::sqrt(static_cast<double>(model.head_size));
+    graph::NodeOptions attention = node(layer_tensor(layer, "attention"));
+    if (training.start != no_value)
+      return ops::attention_ragged(graph, {q, k, v, training.start}, {.scale = scale, .window = model.sliding_window}, std::move(attention))
+          .y;
     const auto batched = [&](ValueId x) {
       const graph::Shape shape = graph.value(x).shape;
       return graph.reshape(x, {1, shape[0], shape[1], shape[2]});
     };
-    ops::AttentionDenseAttributes how = {.scale = 1 / std::sqrt(static_cast<double>(model.head_size))};
+    ops::AttentionDenseAttributes how = {.scale = scale};
     how.window = model.sliding_window;
-    const ValueId y = ops::attention_dense(graph, {.q = batched(q), .k = batched(k), .v = batched(v), .mask = training.mask}, how,
-                                           node(layer_tensor(layer, "attention")))
-                          .y;
+    const ValueId y =
+        ops::attention_dense(graph, {.q = batched(q), .k = batched(k), .v = batched(v), .mask = training.mask}, how, std::move(attention))
+            .y;
     const graph::Shape shape = graph.value(y).shape;
     return graph.reshape(y, {shape[1], shape[2], shape[3]});
   }
@@ -122,7 +127,12 @@ void add_inputs(TrainingBuilder& builder) {
   const Dim t(options.max_tokens, training.tokens);
   builder.position = training.position = graph.input("position", QUERN_I32, {t});
   training.token = graph.input("token", QUERN_I32, {t});
-  training.mask = graph.input("mask", QUERN_F32, {t, t});
+  if (options.ragged) {
+    training.starts = graph.add_symbol({.name = "starts", .min = 2, .max = std::int64_t{options.max_tokens} + 1});
+    training.start = graph.input("start", QUERN_I32, {Dim(std::int64_t{options.max_tokens} + 1, training.starts)});
+  } else {
+    training.mask = graph.input("mask", QUERN_F32, {t, t});
+  }
   builder.rope_table = training.rope_table = graph.state("rope", QUERN_F32, {options.rope_positions, builder.model.rope_size / 2, 2});
   training.loss = graph.state("loss", QUERN_F32, {1});
   for (std::uint32_t chunk = 0; chunk < options.chunks; ++chunk) {
@@ -188,6 +198,7 @@ TrainingGraph build_training(const Hyperparameters& model, const gguf::File& fil
                              const TrainingOptions& options) {
   check_options(options);
   TrainingGraph training{graph::Graph(options.backward ? "training step" : "evaluation")};
+  training.start = training.mask = no_value;
   training.trained = training.gradient = training.seed = training.dropout_step = training.loss_scale = training.logits = no_value;
   TrainingBuilder builder(model, file, layout, options, training);
   graph::Graph& graph = training.graph;

@@ -10,7 +10,7 @@
 namespace quern::cpu_test {
 namespace {
 
-constexpr std::int64_t heads = 6, kv_heads = 2, d = 24, dv = 20;
+constexpr std::int64_t heads = 6, kv_heads = 2, head_size = 24, value_size = 20;
 
 struct Case {
   std::vector<std::int32_t> start = {0, 70, 70, 71, 201};
@@ -22,11 +22,11 @@ struct Case {
 struct Problem {
   Tensor q, k, v, start, y, lse, dy, dq, dk, dv;
   explicit Problem(const Case& c)
-      : q(random_tensor(c.dtype, {c.rows, heads, d}, 1)),
-        k(random_tensor(c.dtype, {c.rows, kv_heads, d}, 2)),
-        v(random_tensor(c.dtype, {c.rows, kv_heads, cpu_test::dv}, 3)),
+      : q(random_tensor(c.dtype, {c.rows, heads, head_size}, 1)),
+        k(random_tensor(c.dtype, {c.rows, kv_heads, head_size}, 2)),
+        v(random_tensor(c.dtype, {c.rows, kv_heads, value_size}, 3)),
         start(ints({static_cast<std::int64_t>(c.start.size())}, c.start)),
-        y(make(c.dtype, {c.rows, heads, cpu_test::dv})),
+        y(make(c.dtype, {c.rows, heads, value_size})),
         lse(make(QUERN_F32, {c.rows, heads})),
         dy(random_tensor(c.dtype, y.dims, 4)),
         dq(make(c.dtype, q.dims)),
@@ -172,11 +172,11 @@ TEST(AttentionRagged, RefusesShapesThatDoNotFit) {
   p.start = ints({0}, {});
   EXPECT_NE(text().find("start has no element"), std::string::npos) << text();
   p.start = ints({2}, {0, 206});
-  p.k = make(QUERN_F32, {205, kv_heads, d});
+  p.k = make(QUERN_F32, {205, kv_heads, head_size});
   EXPECT_NE(text().find("k is [205, 2, 24] f32"), std::string::npos) << text();
-  p.k = make(QUERN_F32, {206, 4, d});
+  p.k = make(QUERN_F32, {206, 4, head_size});
   EXPECT_NE(text().find("q has 6 heads, no multiple of the 4 of k"), std::string::npos) << text();
-  p.k = make(QUERN_F32, {206, kv_heads, d, 1});
+  p.k = make(QUERN_F32, {206, kv_heads, head_size, 1});
   EXPECT_NE(text().find("k is [206, 2, 24, 1] f32"), std::string::npos) << text();
 }
 

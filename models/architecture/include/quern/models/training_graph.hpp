@@ -56,6 +56,7 @@ struct TrainingOptions {
   double dropout = 0;    // of the adapters' input
   bool backward = true;  // false: the losses alone, without dropout, for an evaluation
   bool logits = false;   // the host reads the logits of the first chunk
+  bool ragged = true;    // attention_ragged; false: attention_dense under a mask of all pairs of rows, for devices without it
   graph::Checkpointing checkpointing = graph::Checkpointing::none;
 };
 
@@ -67,7 +68,9 @@ struct TrainingGraph {
   graph::Graph graph;
   graph::SymbolId tokens = 0;         // T
   graph::ValueId token, position;     // i32 [T], inputs; the position in the row's own example
-  graph::ValueId mask;                // f32 [T, T], input: 0 where a row may see the other, minus infinity elsewhere
+  graph::SymbolId starts = 0;         // S + 1; 0 with a mask
+  graph::ValueId start;               // i32 [S + 1], input: the first row of each example, and T; no_value with a mask
+  graph::ValueId mask;                // f32 [T, T], input: 0 where a row may see the other, minus infinity elsewhere; no_value with `start`
   graph::ValueId rope_table;          // as in StepGraph
   graph::ValueId loss;                // f32 [1], state: the sum of weight times loss is added to it
   graph::ValueId trained;             // f32 [elements], state; no_value where nothing is trained
