@@ -20,6 +20,7 @@ constexpr Example examples[] = {
     {"devices", "quern devices"},
     {"doctor", "quern doctor"},
     {"show", "quern show MODEL.gguf"},
+    {"show", "quern show out"},
     {"estimate", "quern estimate MODEL.gguf --context 8192"},
     {"estimate", "quern estimate --train cfg.yaml micro_batch_size=2"},
     {"estimate", "quern estimate --hidden 4096 --ffn 14336 --layers 32 --vocab 32000 --heads 32"},

@@ -164,8 +164,8 @@ VerbApp add_doctor(CLI::App& program, CommandLine& line) {
 }
 
 VerbApp add_show(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand("show", "What a model file says of itself.");
-  add_model_place(*app, line.show.path, line.named);
+  CLI::App* app = program.add_subcommand("show", "What the file of a model or of an adapter has.");
+  add_model_place(*app, line.show.path, line.named, "a model: a file, or a name; or an adapter: a peft folder, or a GGUF file");
   app->add_flag("--tensors", line.show.tensors, "list the tensors too (the JSON always has them)");
   add_setting_flags(*app, line.settings, for_models);
   return {Verb::show, app};

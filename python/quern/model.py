@@ -196,7 +196,7 @@ class Model(_abi.Handle):
 
 
 def show(path: PathLike) -> Dict[str, Any]:
-    """What a model file says of itself."""
+    """What the file of a model or of an adapter has."""
     return cast(Dict[str, Any], json.loads(_abi.text("quern_show_json", _abi.encoded(os.fspath(path)))))
 
 

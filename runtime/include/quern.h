@@ -352,9 +352,12 @@ QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, c
                                            uint64_t rendered_size, uint32_t flags, int32_t *ids, uint64_t capacity,
                                            uint64_t *count);
 
-/* The contents of a model file, without loading it, as one JSON object: {"file", "file_bytes", "format",
- * "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template", "warnings", "shape", "weights",
- * "metadata", "tensors"}. "warnings" is a list as of quern_vocabulary_warning. "shape" has {hidden, feed_forward, layers, heads, kv_heads,
+/* What the file of a model or of an adapter has, without loading it, as one JSON object. Of a model: {"file", "file_bytes", "kind": "model",
+ * "format", "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template", "shape", "refusal",
+ * "warnings", "weights", "metadata", "tensors"}. Of an adapter (a PEFT folder, its adapter_model.safetensors, or a GGUF file): {"file",
+ * "file_bytes", "kind": "adapter", "format": "peft" or "gguf", "version", "architecture", "name", "base_model", "parameters", "adapter",
+ * "refusal", "weights", "metadata", "tensors"}, where "adapter" has {ranks, alphas, rslora, scales, dropout, targets, layers, matrices,
+ * tensors} and is null where "refusal" has the reason why it cannot be used. "warnings" is a list as of quern_vocabulary_warning. "shape" has {hidden, feed_forward, layers, heads, kv_heads,
  * head_size ...}. "weights" has bytes by dtype. "metadata" has the values by key; an array longer than 16 is {"type", "count"}. "tensors" is a
  * list of {name, dtype, shape, bytes}. A field that the file lacks is null. A string of more than 64 KiB, the template too, is {"type",
  * "bytes"}. Keys and tensors behind 2 MiB of each's text are left out and counted in "metadata_left_out" and

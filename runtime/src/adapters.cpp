@@ -5,19 +5,12 @@
 
 #include "quern/base/byte_sizes.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <bit>
 #include <map>
 
 namespace quern::runtime {
 namespace {
-
-bool is_folder(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
 
 /// FNV-1a, as saved states have it.
 std::uint64_t add_to_print(std::uint64_t print, std::span<const std::byte> bytes) {
@@ -30,7 +23,8 @@ constexpr std::uint64_t empty_print = 0xcbf29ce484222325ull;
 }  // namespace
 
 peft::Adapter read_adapter(const std::string& path, const peft::BaseShape& base) {
-  peft::Adapter adapter = is_folder(path) ? peft::read_folder(path) : peft::read_gguf(path, base);
+  const std::optional<std::string> folder = peft::folder_of(path);
+  peft::Adapter adapter = folder ? peft::read_folder(*folder) : peft::read_gguf(path, base);
   try {
     peft::check_fits(adapter, base);
   } catch (const Error& error) { throw Error(error.code(), concat(path, ": ", error.what())); }
