@@ -91,7 +91,9 @@ struct TokenizeFlags {
 
 struct EvalFlags {
   ModelFlags model;
-  std::string file;
+  std::string file;                    // of text
+  std::optional<std::string> data;     // or of examples
+  std::vector<std::string> overrides;  // of the settings that say how they are read
   bool positions = false;
   std::optional<std::string> logits_file;
 };

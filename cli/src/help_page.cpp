@@ -16,6 +16,7 @@ constexpr Example examples[] = {
     {"run", "cat notes.txt | quern run MODEL.gguf \"Summarise this\""},
     {"tokenize", "quern tokenize MODEL.gguf \"some text\""},
     {"eval", "quern eval MODEL.gguf text.txt"},
+    {"eval", "quern eval MODEL.gguf --data val.jsonl --adapter out"},
     {"bench", "quern bench MODEL.gguf -p 512 -n 128"},
     {"devices", "quern devices"},
     {"doctor", "quern doctor"},

@@ -161,7 +161,7 @@ WarningCallback = CFUNCTYPE(None, c_void_p, c_char_p)
 
 class TrainingCallbacks(Sized):
     _fields_ = [("struct_size", c_uint64), ("user", c_void_p), ("step", StepCallback), ("evaluation", EvaluationCallback),
-                ("saved", SavedCallback), ("warning", WarningCallback)]
+                ("saved", SavedCallback), ("warning", WarningCallback), ("progress", c_void_p)]
 
 
 class MergeAdapter(Sized):
@@ -222,6 +222,7 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_pull": [c_char_p, c_void_p, c_void_p], "quern_find_model": [c_char_p, c_void_p, c_void_p],
     "quern_cached_models_json": [c_void_p, c_void_p], "quern_remove_model": [c_char_p, c_void_p, c_void_p],
     "quern_training_open": [c_char_p, c_void_p, c_void_p], "quern_training_estimate_json": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p],
+    "quern_training_evaluate_json": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p, c_void_p],
     "quern_trainer_create": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p],
     "quern_trainer_run": [c_void_p, c_uint64, c_void_p, c_void_p], "quern_trainer_evaluate": [c_void_p, c_void_p],
     "quern_trainer_save": [c_void_p, c_void_p], "quern_trainer_write_result": [c_void_p], "quern_trainer_json": [c_void_p, c_void_p],

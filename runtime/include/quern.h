@@ -1119,6 +1119,7 @@ typedef struct quern_training_callbacks {
   int (*evaluation)(void *user, const quern_training_evaluation *evaluation);
   void (*saved)(void *user, uint64_t step, const char *folder); /* a checkpoint is whole */
   void (*warning)(void *user, const char *sentence);            /* examples that were dropped, a save that failed */
+  int (*progress)(void *user, uint64_t done, uint64_t total);   /* examples of quern_training_evaluate_json(); nonzero ends it */
 } quern_training_callbacks;
 
 /* Reads the base (a path; a name of the hub is the caller's to find) and the data, compiles, loads the weights, and goes on from a
@@ -1175,13 +1176,23 @@ QUERN_API quern_status quern_trainer_check_gradients_json(quern_trainer *trainer
 
 /* ---- Adapters as files --------------------------------------------------------------------------------- */
 
-/* An adapter is a folder as peft writes it (adapter_config.json, adapter_model.safetensors) or a GGUF file as llama.cpp reads it. Every tensor
- * of it must apply to the base, or it is refused with lists of what does not. */
+/* An adapter is a folder as peft writes it (adapter_config.json, adapter_model.safetensors; the path of the second stands for the folder) or a
+ * GGUF file as llama.cpp reads it. Every tensor of it must apply to the base, or it is refused with lists of what does not. */
 typedef struct quern_merge_adapter {
   uint64_t struct_size;
   const char *path;
   double scale; /* beside the adapter's own; 0: 1 */
 } quern_merge_adapter;
+
+/* The loss of a data set over its tokens that count, by the base with an adapter, or alone where `adapter` is null, as one JSON object: loss
+ * (the weighted mean, in nats), perplexity, base, device, seconds, data: {examples, tokens, labels, longest, dropped_long, truncated,
+ * dropped_unlabelled, bad_lines}. It equals the validation loss of a run with these weights. The data are those of test_datasets or
+ * val_set_size; without them, of datasets. Settings that concern training alone have no effect. No gradients are computed and nothing is
+ * allocated for them. `base` and `callbacks` as quern_trainer_create; `warning` and `progress` are called. Errors: as quern_trainer_create;
+ * QUERN_BAD_MODEL for an adapter that does not fit; QUERN_CANCELLED where `progress` ends it. */
+QUERN_API quern_status quern_training_evaluate_json(quern_runtime *runtime, const quern_training *training, const char *base,
+                                                    const quern_merge_adapter *adapter, const quern_training_callbacks *callbacks,
+                                                    quern_text **out);
 
 typedef struct quern_merge_options {
   uint64_t struct_size;
