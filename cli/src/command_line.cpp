@@ -47,6 +47,8 @@ void check_estimate(const CommandLine& line) {
   const bool any = shape.hidden != 0 || shape.feed_forward != 0 || shape.layers != 0 || shape.vocabulary != 0 || shape.heads != 0 ||
                    shape.kv_heads != 0 || shape.head_size != 0 || shape.tied != 0;
   const bool all = shape.hidden != 0 && shape.feed_forward != 0 && shape.layers != 0 && shape.vocabulary != 0 && shape.heads != 0;
+  if (line.estimate.model.adapter && (line.estimate.train || any))
+    throw Failure(exit_usage, "estimate: --adapter is read with a MODEL; leave it out");
   if (line.estimate.train) {
     if (any) throw Failure(exit_usage, "estimate: --train reads the shape from base_model; leave the shape numbers out");
     return;

@@ -33,7 +33,7 @@ enum class Verb {
   export_adapter
 };
 
-/// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share; estimate takes no adapter.
+/// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
   std::string path;
   std::uint32_t activations = QUERN_ACTIVATIONS_AUTO;

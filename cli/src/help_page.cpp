@@ -23,6 +23,7 @@ constexpr Example examples[] = {
     {"show", "quern show MODEL.gguf"},
     {"show", "quern show out"},
     {"estimate", "quern estimate MODEL.gguf --context 8192"},
+    {"estimate", "quern estimate MODEL.gguf --adapter out"},
     {"estimate", "quern estimate --train cfg.yaml micro_batch_size=2"},
     {"estimate", "quern estimate --hidden 4096 --ffn 14336 --layers 32 --vocab 32000 --heads 32"},
     {"pull", "quern pull owner/name:Q4_K_M"},

@@ -181,6 +181,7 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
   EstimateFlags& estimate = line.estimate;
   quern_shape& shape = estimate.shape;
   add_model_flags(*app, estimate.model, line.named);
+  add_adapter_flag(*app, estimate.model.adapter);
   app->add_option("KEY=VALUE", estimate.overrides, "with --train, settings that replace those of its file: lora_r=16");
   app->add_option("--train", estimate.train, "what fine-tuning by this settings file needs, by part; no weight is loaded")
       ->type_name("CFG")

@@ -114,14 +114,14 @@ class OpCall(Sized):
 
 class EstimateOptions(Sized):
     _fields_ = [("struct_size", c_uint64), ("context", c_uint64), ("sequences", c_uint32), ("activations", c_uint32), ("kv", c_uint32),
-                ("reserved", c_uint32)]
+                ("reserved", c_uint32), ("adapters", c_void_p), ("adapter_count", c_uint64)]
 
 
 class EstimateInfo(Sized):
     _fields_ = [("struct_size", c_uint64), ("parameters", c_uint64), ("context", c_uint64), ("weights_bytes", c_uint64),
                 ("kv_bytes", c_uint64), ("kv_bytes_f16", c_uint64), ("kv_bytes_f32", c_uint64), ("scratch_bytes", c_uint64),
                 ("overhead_bytes", c_uint64), ("total_bytes", c_uint64), ("available_bytes", c_uint64), ("scratch_known", c_uint32),
-                ("fits", c_uint32), ("dtypes", c_uint32), ("reserved", c_uint32)]
+                ("fits", c_uint32), ("dtypes", c_uint32), ("reserved", c_uint32), ("adapter_bytes", c_uint64)]
 
 
 class PullEvent(Structure):

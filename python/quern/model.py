@@ -201,9 +201,12 @@ def show(path: PathLike) -> Dict[str, Any]:
 
 
 def estimate(path: PathLike, runtime: Optional["Runtime"] = None, *, context: int = 0, sequences: int = 1, exact: bool = False,
-             kv: Optional[str] = None) -> Dict[str, int]:
-    """The memory that a model file needs, without loading it; members as quern_estimate_info."""
-    options = _abi.EstimateOptions(context=context, sequences=sequences, activations=1 if exact else 0, kv=_KV[kv])
+             kv: Optional[str] = None, adapters: Sequence[PathLike] = ()) -> Dict[str, int]:
+    """The memory that a model file needs, without loading it; members as quern_estimate_info. Adapters need a runtime."""
+    paths = [_abi.encoded(os.fspath(adapter)) for adapter in adapters]
+    given = _abi.array(ctypes.c_char_p, paths)
+    options = _abi.EstimateOptions(context=context, sequences=sequences, activations=1 if exact else 0, kv=_KV[kv],
+                                   adapters=ctypes.cast(given, ctypes.c_void_p), adapter_count=len(paths))
     handle = _abi.create("quern_estimate_file", None if runtime is None else runtime.handle, _abi.encoded(os.fspath(path)),
                          ctypes.byref(options))
     with _abi.Handle(handle, _abi.lib.quern_estimate_release) as made:

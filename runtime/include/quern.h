@@ -940,6 +940,8 @@ typedef struct quern_estimate_options {
   uint32_t activations; /* QUERN_ACTIVATIONS_... */
   uint32_t kv;          /* QUERN_KV_... */
   uint32_t reserved;    /* 0 */
+  const char *const *adapters; /* as quern_model_options; of quern_estimate_file() with a runtime alone */
+  uint64_t adapter_count;
 } quern_estimate_options;
 
 typedef struct quern_estimate_info {
@@ -952,12 +954,13 @@ typedef struct quern_estimate_info {
   uint64_t kv_bytes_f32;
   uint64_t scratch_bytes;  /* of one session; 0 where scratch_known is 0 */
   uint64_t overhead_bytes; /* vocabulary, graphs, the process itself; 0 where scratch_known is 0 */
-  uint64_t total_bytes;    /* weights, kv, scratch and overhead */
+  uint64_t total_bytes;    /* weights, kv, scratch, overhead and adapters */
   uint64_t available_bytes; /* on the device that would be used, 0 if unknown */
   uint32_t scratch_known;
   uint32_t fits;           /* 1: total is at most available, or available is unknown */
   uint32_t dtypes;         /* entries below */
   uint32_t reserved;
+  uint64_t adapter_bytes;  /* numbers and tables of the adapters, on the device; part of total */
 } quern_estimate_info;
 
 /* For a model file: only its header is read. With a runtime, scratch and available bytes are those of the

@@ -53,6 +53,11 @@ std::vector<models::AdaptedProduct> adapted_products(const std::vector<std::stri
   return list;
 }
 
+void add_adapters(models::StepOptions& step, const std::vector<std::string>& paths, const models::Hyperparameters& shape) {
+  step.adapted = adapted_products(paths, peft::base_shape(shape));
+  step.adapters = static_cast<std::uint32_t>(paths.size());
+}
+
 LoadedAdapter::LoadedAdapter(std::shared_ptr<const Model> model, const std::string& path)
     : model_(std::move(model)), path_(path), of_product_(model_->step().adapted.size()) {
   const peft::BaseShape base = peft::base_shape(model_->shape());

@@ -23,6 +23,9 @@ std::vector<float> in_file_order(const peft::BaseShape& base, peft::Target targe
 /// The products that any of these adapters changes, each with the highest rank that one has there.
 std::vector<models::AdaptedProduct> adapted_products(const std::vector<std::string>& paths, const peft::BaseShape& base);
 
+/// Makes a step that these adapters may be used with at a time.
+void add_adapters(models::StepOptions& step, const std::vector<std::string>& paths, const models::Hyperparameters& shape);
+
 /// An adapter for a model, with the rows of B in the order of the model's file.
 class LoadedAdapter {
  public:

@@ -381,6 +381,27 @@ class DataLoss(Training):
         self.assert_fails(4, "does not fit the base", "eval", base, "--data", alpaca, "--adapter", DATA / "peft/tiny-qwen3-lora")
 
 
+class ServedAdapter(Training):
+    def test_the_estimate_of_an_adapter_is_what_serving_it_takes(self):
+        for model in ("llama", "qwen3"):
+            base, adapter = TRAINING / f"tiny-{model}.gguf", DATA / f"peft/tiny-{model}-lora"
+            for form in (adapter, f"{adapter}.gguf"):
+                with self.subTest(form):
+                    estimates, peaks = [], []
+                    for flags in ((), ("--adapter", form)):
+                        estimates.append(self.quern_json("estimate", base, "--context", "128", *flags, env=ON_DEVICE))
+                        served = self.quern_json("run", base, "Name a", "--raw", "-n", "4", "--context", "128", *flags, env=ON_DEVICE)
+                        peaks.append(sum(device["peak_bytes"] for device in served["statistics"]["devices"]))
+                    plain, adapted = estimates
+                    self.assertEqual(plain["adapter_bytes"], 0)
+                    self.assertGreaterEqual(adapted["adapter_bytes"], 4 * self.quern_json("show", adapter)["parameters"])
+                    on_device = [sum(one[part] for part in ("weights_bytes", "kv_bytes", "scratch_bytes", "adapter_bytes")) for one in estimates]
+                    self.assertEqual(on_device[1] - on_device[0], peaks[1] - peaks[0])
+                    self.assertEqual(adapted["total_bytes"], on_device[1] + adapted["overhead_bytes"])
+        self.assert_fails(4, "does not fit the base", "estimate", TRAINING / "tiny-qwen3.gguf", "--adapter", DATA / "peft/tiny-llama-lora")
+        self.assert_fails(2, "--adapter", "estimate", "--train", "cfg.yaml", "--adapter", DATA / "peft/tiny-llama-lora")
+
+
 class Memory(Training):
     """What the plans need against what a run takes."""
 
