@@ -28,8 +28,7 @@ models::TrainedLayout layout_of_adapter(const peft::Adapter& adapter, double sca
   return models::adapter_layout(std::move(places));
 }
 
-TrainingEngineOptions options_for(const training::Dataset& data, const training::Settings& settings,
-                                  const models::Hyperparameters& shape) {
+TrainingEngineOptions options_for(const training::Dataset& data, const training::Settings& settings, const models::Hyperparameters& shape) {
   const std::uint64_t rows = sum_of_largest(data.lengths(), settings.micro_batch_size);
   TrainingEngineOptions options;
   options.trains = false;

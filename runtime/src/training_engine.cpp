@@ -84,6 +84,24 @@ TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::Fil
   update_->expect_shared(update_graph_->trained);
   update_->expect_shared(update_graph_->gradient);
   evaluation_->expect_shared(evaluation_graph_.trained);
+  require_one_place();
+}
+
+void TrainingEngine::require_one_place() const {
+  // An update writes to one place; what another device reads would keep its old numbers.
+  const std::uint32_t device = update_->readers(update_graph_->trained).front();
+  for (const auto& [program, state] : {std::pair(step_.get(), step_graph_->trained),
+                                       {step_.get(), step_graph_->gradient},
+                                       {evaluation_.get(), evaluation_graph_.trained},
+                                       {update_.get(), update_graph_->gradient}}) {
+    for (const std::uint32_t other : program->readers(state)) {
+      if (other == device) continue;
+      const std::string there = devices_[other]->device()->label(), here = devices_[device]->device()->label();
+      throw Error(QUERN_UNSUPPORTED,
+                  concat("what is trained has to lie on one device, but ", there, " computes a part of the ", program->graph().name(),
+                         " and ", here, " the update; choose ", here, " alone as the device, or another one that computes all of it"));
+    }
+  }
 }
 
 std::vector<Program*> TrainingEngine::programs() const {

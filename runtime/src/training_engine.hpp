@@ -53,7 +53,8 @@ struct TrainingMemory {
 
 class TrainingEngine {
  public:
-  /// Places and compiles; allocates nothing large. Throws Error.
+  /// Places and compiles; allocates nothing large. Throws Error; QUERN_UNSUPPORTED where no single device computes what touches the state that
+  /// is trained.
   TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::File& file, models::Hyperparameters shape, models::TrainedLayout layout,
                  const TrainingEngineOptions& options);
 
@@ -103,6 +104,8 @@ class TrainingEngine {
 
  private:
   std::vector<Program*> programs() const;
+  /// Throws Error(QUERN_UNSUPPORTED) where devices share what an update writes.
+  void require_one_place() const;
   std::uint64_t weights_bytes(std::uint32_t device) const;
   void load_weights(const gguf::File& file);
   void load_trained(const gguf::File& file, const models::TrainedTensor& tensor);

@@ -142,6 +142,11 @@ class Claims(Training):
         said, _ = self.train(config, env={**sample, "QUERN_FALLBACK": "strict"}, code=4)
         for words in ("sample:0 does not compute", "nodes of 'training step'", "get_rows 'token_embd'"):
             self.assertIn(words, said)
+        # Numbers that one device updates and another reads would be learnt from no more.
+        said, _ = self.train(config, env=sample, code=4)
+        for words in ("sample:0 computes a part of the training step", "cpu:0 the update", "choose cpu:0 alone"):
+            self.assertIn(words, said)
+        self.assertEqual(self.train(config, env={**sample, "QUERN_BACKEND": "cpu"})[0]["device"], "cpu:0")
 
     def test_26_nothing_is_allocated_behind_the_first_step(self):
         # Every micro-batch has another length, and a long one comes late.
