@@ -47,6 +47,8 @@ void check_estimate(const CommandLine& line) {
   const bool any = shape.hidden != 0 || shape.feed_forward != 0 || shape.layers != 0 || shape.vocabulary != 0 || shape.heads != 0 ||
                    shape.kv_heads != 0 || shape.head_size != 0 || shape.tied != 0;
   const bool all = shape.hidden != 0 && shape.feed_forward != 0 && shape.layers != 0 && shape.vocabulary != 0 && shape.heads != 0;
+  if (line.estimate.model.adapter && (line.estimate.train || any))
+    throw Failure(exit_usage, "estimate: --adapter is read with a MODEL; leave it out");
   if (line.estimate.train) {
     if (any) throw Failure(exit_usage, "estimate: --train reads the shape from base_model; leave the shape numbers out");
     return;
@@ -57,6 +59,23 @@ void check_estimate(const CommandLine& line) {
   if (any && !line.estimate.model.path.empty()) throw Failure(exit_usage, "estimate: give a MODEL or shape numbers, not both");
   if (line.estimate.model.path.empty() && !all)
     throw Failure(exit_usage, "estimate: give a MODEL, or --hidden --ffn --layers --vocab --heads, none of them 0");
+}
+
+void check_eval(const CommandLine& line) {
+  const EvalFlags& eval = line.eval;
+  if (!eval.data) {
+    if (!eval.overrides.empty())
+      throw Failure(exit_usage, "eval: KEY=VALUE " + in_quotes(eval.overrides.front(), 60) +
+                                    " is a setting of how a data set is read; give --data FILE too, or leave it out");
+    return;
+  }
+  const std::pair<const char*, bool> of_text[] = {{"--positions", eval.positions},
+                                                  {"--logits", eval.logits_file.has_value()},
+                                                  {"--tokenizer-pre", !eval.model.tokenizer_pre.empty()},
+                                                  {"--activations", eval.model.activations != QUERN_ACTIVATIONS_AUTO},
+                                                  {"--kv", eval.model.kv != QUERN_KV_DEFAULT}};
+  for (const auto& [flag, given] : of_text)
+    if (given) throw Failure(exit_usage, std::string("eval: --data computes as quern train does; leave ") + flag + " out");
 }
 
 /// -t takes a list here; one number stays the setting that it is for the other verbs.
@@ -80,6 +99,7 @@ void check(CommandLine& line) {
   if (line.verb == Verb::bench) check_bench(line);
   if (line.verb == Verb::run) check_run(line);
   if (line.verb == Verb::estimate) check_estimate(line);
+  if (line.verb == Verb::eval) check_eval(line);
   if (line.verb == Verb::tokenize && line.tokenize.text && line.tokenize.messages_file)
     throw Failure(exit_usage, "tokenize: give a TEXT or --messages, not both");
   if (line.verb == Verb::tokenize && line.tokenize.special_in_messages && !line.tokenize.messages_file)
@@ -221,6 +241,14 @@ void place_named(CommandLine& line) {
   }
   std::string* model = place_of_model(line);
   if (model == nullptr) return;
+  if (line.verb == Verb::eval && line.eval.data) {  // what follows MODEL is a KEY=VALUE there
+    const auto move_front = [&](std::string& place) {
+      if (!place.empty()) line.eval.overrides.insert(line.eval.overrides.begin(), std::move(place));
+      place.clear();
+    };
+    move_front(line.eval.file);
+    if (line.named.model && !from_variable(line, "--model")) move_front(*model);
+  }
   std::optional<std::string>* text = second_place(line);
   const bool of_shape = line.verb == Verb::estimate && line.estimate.shape.hidden != 0;  // which needs no model
   if (line.named.model && !(from_variable(line, "--model") && of_shape) && !(from_variable(line, "--model") && !model->empty())) {
@@ -251,8 +279,8 @@ void require_model(CommandLine& line) {
   if (line.verb != Verb::estimate && model != nullptr && model->empty())
     throw Failure(exit_usage, line.verb_name + ": MODEL is missing: give a file, or a name that quern list prints; see quern " +
                                   line.verb_name + " --help");
-  if (line.verb == Verb::eval && line.eval.file.empty())
-    throw Failure(exit_usage, "eval: FILE is missing: give a file of text, or - for standard input; see quern eval --help");
+  if (line.verb == Verb::eval && line.eval.file.empty() && !line.eval.data)
+    throw Failure(exit_usage, "eval: FILE is missing: give a file of text, or - for standard input, or --data; see quern eval --help");
 }
 
 const CLI::App* verb_named(const CLI::App& program, const std::string& word) {

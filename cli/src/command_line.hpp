@@ -33,7 +33,7 @@ enum class Verb {
   export_adapter
 };
 
-/// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share; estimate takes no adapter.
+/// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
   std::string path;
   std::uint32_t activations = QUERN_ACTIVATIONS_AUTO;
@@ -91,7 +91,9 @@ struct TokenizeFlags {
 
 struct EvalFlags {
   ModelFlags model;
-  std::string file;
+  std::string file;                    // of text
+  std::optional<std::string> data;     // or of examples
+  std::vector<std::string> overrides;  // of the settings that say how they are read
   bool positions = false;
   std::optional<std::string> logits_file;
 };

@@ -81,12 +81,16 @@ VerbApp add_tokenize(CLI::App& program, CommandLine& line) {
 }
 
 VerbApp add_eval(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand("eval", "How well the model predicts a text: mean NLL and perplexity.");
+  CLI::App* app = program.add_subcommand("eval", "How well the model predicts a text, or the answers of a data set: loss and perplexity.");
   EvalFlags& eval = line.eval;
   add_model_flags(*app, eval.model, line.named);
   add_adapter_flag(*app, eval.model.adapter);
   add_tokenizer_flag(*app, eval.model.tokenizer_pre);
   app->add_option("FILE", eval.file, "the text, taken byte for byte; - is standard input");
+  app->add_option("KEY=VALUE", eval.overrides, "with --data, settings as of quern train: sequence_len=4096");
+  app->add_option("--data", eval.data, "in place of FILE: examples as quern train reads them; the loss over the tokens that count")
+      ->type_name("FILE")
+      ->default_str("none");
   app->add_flag("--positions", eval.positions, "argmax, margin and nll at every token, in the JSON");
   app->add_option("--logits", eval.logits_file, "write the last position's logits, little-endian f32")
       ->type_name("OUT")
@@ -164,8 +168,8 @@ VerbApp add_doctor(CLI::App& program, CommandLine& line) {
 }
 
 VerbApp add_show(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand("show", "What a model file says of itself.");
-  add_model_place(*app, line.show.path, line.named);
+  CLI::App* app = program.add_subcommand("show", "What the file of a model or of an adapter has.");
+  add_model_place(*app, line.show.path, line.named, "a model: a file, or a name; or an adapter: a peft folder, or a GGUF file");
   app->add_flag("--tensors", line.show.tensors, "list the tensors too (the JSON always has them)");
   add_setting_flags(*app, line.settings, for_models);
   return {Verb::show, app};
@@ -177,6 +181,7 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
   EstimateFlags& estimate = line.estimate;
   quern_shape& shape = estimate.shape;
   add_model_flags(*app, estimate.model, line.named);
+  add_adapter_flag(*app, estimate.model.adapter);
   app->add_option("KEY=VALUE", estimate.overrides, "with --train, settings that replace those of its file: lora_r=16");
   app->add_option("--train", estimate.train, "what fine-tuning by this settings file needs, by part; no weight is loaded")
       ->type_name("CFG")

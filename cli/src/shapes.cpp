@@ -130,6 +130,7 @@ Json estimate_json(const quern_estimate_info& info, const std::vector<DtypeBytes
   json["kv_bytes"] = info.kv_bytes;
   json["scratch_bytes"] = known ? Json(info.scratch_bytes) : Json(nullptr);
   json["overhead_bytes"] = known ? Json(info.overhead_bytes) : Json(nullptr);
+  json["adapter_bytes"] = known ? Json(info.adapter_bytes) : Json(nullptr);
   json["total_bytes"] = info.total_bytes;
   json["available_bytes"] = info.available_bytes != 0 ? Json(info.available_bytes) : Json(nullptr);
   json["fits"] = info.available_bytes != 0 ? Json(info.fits != 0) : Json(nullptr);

@@ -5,9 +5,7 @@
 #include "yaml_file.hpp"
 
 namespace quern::cli {
-namespace {
 
-/// "312 examples, 41,203 tokens, 9,120 of them count (22.1 %), the longest 388", and what was left out.
 std::string data_line(const std::string& what, const Json& data) {
   const auto count = [&](const char* name) { return data.at(name).get<std::uint64_t>(); };
   const std::uint64_t tokens = count("tokens"), labels = count("labels");
@@ -20,8 +18,6 @@ std::string data_line(const std::string& what, const Json& data) {
     if (const std::uint64_t dropped = count(name); dropped > 0) line += "; " + std::to_string(dropped) + words + " left out";
   return line;
 }
-
-}  // namespace
 
 std::string plan_page(const Json& plan) {
   std::string page = data_line("train", plan.at("train")) + "\n";
@@ -40,21 +36,25 @@ std::string plan_page(const Json& plan) {
   return page;
 }
 
-OpenedTraining open_training(const std::string& file, const std::vector<std::string>& overrides) {
-  const YamlFile yaml = read_yaml(file);
+OpenedTraining open_settings(const std::string& json, const std::vector<std::string>& overrides, const char* places) {
   std::vector<const char*> texts;
   for (const std::string& one : overrides) texts.push_back(one.c_str());
-  const std::string places = places_json(yaml, file);
   quern_training_options options{};
   options.struct_size = sizeof options;
   options.overrides = texts.data();
   options.override_count = texts.size();
-  options.places = places.c_str();
+  options.places = places;
   const quern_training_options* given = &options;
-  OpenedTraining opened{make<Training>(quern_training_open, yaml.json.c_str(), given)};
+  OpenedTraining opened{make<Training>(quern_training_open, json.c_str(), given)};
   const Text notes = make<Text>(quern_training_notes, opened.get());
   if (!view(notes).empty()) write_error_page(view(notes));
   opened.info = get<quern_training_info>(quern_training_get_info, opened.get());
+  return opened;
+}
+
+OpenedTraining open_training(const std::string& file, const std::vector<std::string>& overrides) {
+  const YamlFile yaml = read_yaml(file);
+  OpenedTraining opened = open_settings(yaml.json, overrides, places_json(yaml, file).c_str());
   if (*opened.info.base_model == '\0')
     throw Failure(exit_usage, file + ": base_model is missing; give the GGUF file, or the name of the model, that is to be trained");
   return opened;

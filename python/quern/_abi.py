@@ -114,14 +114,14 @@ class OpCall(Sized):
 
 class EstimateOptions(Sized):
     _fields_ = [("struct_size", c_uint64), ("context", c_uint64), ("sequences", c_uint32), ("activations", c_uint32), ("kv", c_uint32),
-                ("reserved", c_uint32)]
+                ("reserved", c_uint32), ("adapters", c_void_p), ("adapter_count", c_uint64)]
 
 
 class EstimateInfo(Sized):
     _fields_ = [("struct_size", c_uint64), ("parameters", c_uint64), ("context", c_uint64), ("weights_bytes", c_uint64),
                 ("kv_bytes", c_uint64), ("kv_bytes_f16", c_uint64), ("kv_bytes_f32", c_uint64), ("scratch_bytes", c_uint64),
                 ("overhead_bytes", c_uint64), ("total_bytes", c_uint64), ("available_bytes", c_uint64), ("scratch_known", c_uint32),
-                ("fits", c_uint32), ("dtypes", c_uint32), ("reserved", c_uint32)]
+                ("fits", c_uint32), ("dtypes", c_uint32), ("reserved", c_uint32), ("adapter_bytes", c_uint64)]
 
 
 class PullEvent(Structure):
@@ -161,7 +161,7 @@ WarningCallback = CFUNCTYPE(None, c_void_p, c_char_p)
 
 class TrainingCallbacks(Sized):
     _fields_ = [("struct_size", c_uint64), ("user", c_void_p), ("step", StepCallback), ("evaluation", EvaluationCallback),
-                ("saved", SavedCallback), ("warning", WarningCallback)]
+                ("saved", SavedCallback), ("warning", WarningCallback), ("progress", c_void_p)]
 
 
 class MergeAdapter(Sized):
@@ -222,6 +222,7 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_pull": [c_char_p, c_void_p, c_void_p], "quern_find_model": [c_char_p, c_void_p, c_void_p],
     "quern_cached_models_json": [c_void_p, c_void_p], "quern_remove_model": [c_char_p, c_void_p, c_void_p],
     "quern_training_open": [c_char_p, c_void_p, c_void_p], "quern_training_estimate_json": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p],
+    "quern_training_evaluate_json": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p, c_void_p],
     "quern_trainer_create": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p],
     "quern_trainer_run": [c_void_p, c_uint64, c_void_p, c_void_p], "quern_trainer_evaluate": [c_void_p, c_void_p],
     "quern_trainer_save": [c_void_p, c_void_p], "quern_trainer_write_result": [c_void_p], "quern_trainer_json": [c_void_p, c_void_p],

@@ -196,14 +196,17 @@ class Model(_abi.Handle):
 
 
 def show(path: PathLike) -> Dict[str, Any]:
-    """What a model file says of itself."""
+    """What the file of a model or of an adapter has."""
     return cast(Dict[str, Any], json.loads(_abi.text("quern_show_json", _abi.encoded(os.fspath(path)))))
 
 
 def estimate(path: PathLike, runtime: Optional["Runtime"] = None, *, context: int = 0, sequences: int = 1, exact: bool = False,
-             kv: Optional[str] = None) -> Dict[str, int]:
-    """The memory that a model file needs, without loading it; members as quern_estimate_info."""
-    options = _abi.EstimateOptions(context=context, sequences=sequences, activations=1 if exact else 0, kv=_KV[kv])
+             kv: Optional[str] = None, adapters: Sequence[PathLike] = ()) -> Dict[str, int]:
+    """The memory that a model file needs, without loading it; members as quern_estimate_info. Adapters need a runtime."""
+    paths = [_abi.encoded(os.fspath(adapter)) for adapter in adapters]
+    given = _abi.array(ctypes.c_char_p, paths)
+    options = _abi.EstimateOptions(context=context, sequences=sequences, activations=1 if exact else 0, kv=_KV[kv],
+                                   adapters=ctypes.cast(given, ctypes.c_void_p), adapter_count=len(paths))
     handle = _abi.create("quern_estimate_file", None if runtime is None else runtime.handle, _abi.encoded(os.fspath(path)),
                          ctypes.byref(options))
     with _abi.Handle(handle, _abi.lib.quern_estimate_release) as made:

@@ -352,9 +352,12 @@ QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, c
                                            uint64_t rendered_size, uint32_t flags, int32_t *ids, uint64_t capacity,
                                            uint64_t *count);
 
-/* The contents of a model file, without loading it, as one JSON object: {"file", "file_bytes", "format",
- * "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template", "warnings", "shape", "weights",
- * "metadata", "tensors"}. "warnings" is a list as of quern_vocabulary_warning. "shape" has {hidden, feed_forward, layers, heads, kv_heads,
+/* What the file of a model or of an adapter has, without loading it, as one JSON object. Of a model: {"file", "file_bytes", "kind": "model",
+ * "format", "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template", "shape", "refusal",
+ * "warnings", "weights", "metadata", "tensors"}. Of an adapter (a PEFT folder, its adapter_model.safetensors, or a GGUF file): {"file",
+ * "file_bytes", "kind": "adapter", "format": "peft" or "gguf", "version", "architecture", "name", "base_model", "parameters", "adapter",
+ * "refusal", "weights", "metadata", "tensors"}, where "adapter" has {ranks, alphas, rslora, scales, dropout, targets, layers, matrices,
+ * tensors} and is null where "refusal" has the reason why it cannot be used. "warnings" is a list as of quern_vocabulary_warning. "shape" has {hidden, feed_forward, layers, heads, kv_heads,
  * head_size ...}. "weights" has bytes by dtype. "metadata" has the values by key; an array longer than 16 is {"type", "count"}. "tensors" is a
  * list of {name, dtype, shape, bytes}. A field that the file lacks is null. A string of more than 64 KiB, the template too, is {"type",
  * "bytes"}. Keys and tensors behind 2 MiB of each's text are left out and counted in "metadata_left_out" and
@@ -937,6 +940,8 @@ typedef struct quern_estimate_options {
   uint32_t activations; /* QUERN_ACTIVATIONS_... */
   uint32_t kv;          /* QUERN_KV_... */
   uint32_t reserved;    /* 0 */
+  const char *const *adapters; /* as quern_model_options; of quern_estimate_file() with a runtime alone */
+  uint64_t adapter_count;
 } quern_estimate_options;
 
 typedef struct quern_estimate_info {
@@ -949,12 +954,13 @@ typedef struct quern_estimate_info {
   uint64_t kv_bytes_f32;
   uint64_t scratch_bytes;  /* of one session; 0 where scratch_known is 0 */
   uint64_t overhead_bytes; /* vocabulary, graphs, the process itself; 0 where scratch_known is 0 */
-  uint64_t total_bytes;    /* weights, kv, scratch and overhead */
+  uint64_t total_bytes;    /* weights, kv, scratch, overhead and adapters */
   uint64_t available_bytes; /* on the device that would be used, 0 if unknown */
   uint32_t scratch_known;
   uint32_t fits;           /* 1: total is at most available, or available is unknown */
   uint32_t dtypes;         /* entries below */
   uint32_t reserved;
+  uint64_t adapter_bytes;  /* numbers and tables of the adapters, on the device; part of total */
 } quern_estimate_info;
 
 /* For a model file: only its header is read. With a runtime, scratch and available bytes are those of the
@@ -1116,6 +1122,7 @@ typedef struct quern_training_callbacks {
   int (*evaluation)(void *user, const quern_training_evaluation *evaluation);
   void (*saved)(void *user, uint64_t step, const char *folder); /* a checkpoint is whole */
   void (*warning)(void *user, const char *sentence);            /* examples that were dropped, a save that failed */
+  int (*progress)(void *user, uint64_t done, uint64_t total);   /* examples of quern_training_evaluate_json(); nonzero ends it */
 } quern_training_callbacks;
 
 /* Reads the base (a path; a name of the hub is the caller's to find) and the data, compiles, loads the weights, and goes on from a
@@ -1172,13 +1179,23 @@ QUERN_API quern_status quern_trainer_check_gradients_json(quern_trainer *trainer
 
 /* ---- Adapters as files --------------------------------------------------------------------------------- */
 
-/* An adapter is a folder as peft writes it (adapter_config.json, adapter_model.safetensors) or a GGUF file as llama.cpp reads it. Every tensor
- * of it must apply to the base, or it is refused with lists of what does not. */
+/* An adapter is a folder as peft writes it (adapter_config.json, adapter_model.safetensors; the path of the second stands for the folder) or a
+ * GGUF file as llama.cpp reads it. Every tensor of it must apply to the base, or it is refused with lists of what does not. */
 typedef struct quern_merge_adapter {
   uint64_t struct_size;
   const char *path;
   double scale; /* beside the adapter's own; 0: 1 */
 } quern_merge_adapter;
+
+/* The loss of a data set over its tokens that count, by the base with an adapter, or alone where `adapter` is null, as one JSON object: loss
+ * (the weighted mean, in nats), perplexity, base, device, seconds, data: {examples, tokens, labels, longest, dropped_long, truncated,
+ * dropped_unlabelled, bad_lines}. It equals the validation loss of a run with these weights. The data are those of test_datasets or
+ * val_set_size; without them, of datasets. Settings that concern training alone have no effect. No gradients are computed and nothing is
+ * allocated for them. `base` and `callbacks` as quern_trainer_create; `warning` and `progress` are called. Errors: as quern_trainer_create;
+ * QUERN_BAD_MODEL for an adapter that does not fit; QUERN_CANCELLED where `progress` ends it. */
+QUERN_API quern_status quern_training_evaluate_json(quern_runtime *runtime, const quern_training *training, const char *base,
+                                                    const quern_merge_adapter *adapter, const quern_training_callbacks *callbacks,
+                                                    quern_text **out);
 
 typedef struct quern_merge_options {
   uint64_t struct_size;

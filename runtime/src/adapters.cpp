@@ -5,19 +5,12 @@
 
 #include "quern/base/byte_sizes.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <bit>
 #include <map>
 
 namespace quern::runtime {
 namespace {
-
-bool is_folder(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
 
 /// FNV-1a, as saved states have it.
 std::uint64_t add_to_print(std::uint64_t print, std::span<const std::byte> bytes) {
@@ -30,7 +23,8 @@ constexpr std::uint64_t empty_print = 0xcbf29ce484222325ull;
 }  // namespace
 
 peft::Adapter read_adapter(const std::string& path, const peft::BaseShape& base) {
-  peft::Adapter adapter = is_folder(path) ? peft::read_folder(path) : peft::read_gguf(path, base);
+  const std::optional<std::string> folder = peft::folder_of(path);
+  peft::Adapter adapter = folder ? peft::read_folder(*folder) : peft::read_gguf(path, base);
   try {
     peft::check_fits(adapter, base);
   } catch (const Error& error) { throw Error(error.code(), concat(path, ": ", error.what())); }
@@ -57,6 +51,11 @@ std::vector<models::AdaptedProduct> adapted_products(const std::vector<std::stri
   std::vector<models::AdaptedProduct> list;
   for (auto& [place, product] : products) list.push_back(std::move(product));
   return list;
+}
+
+void add_adapters(models::StepOptions& step, const std::vector<std::string>& paths, const models::Hyperparameters& shape) {
+  step.adapted = adapted_products(paths, peft::base_shape(shape));
+  step.adapters = static_cast<std::uint32_t>(paths.size());
 }
 
 LoadedAdapter::LoadedAdapter(std::shared_ptr<const Model> model, const std::string& path)

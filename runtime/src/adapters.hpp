@@ -14,7 +14,7 @@ namespace quern::runtime {
 
 class Model;
 
-/// A PEFT folder, or a GGUF adapter for this base. Throws what their readers throw, and Error(QUERN_BAD_MODEL) for one that does not fit.
+/// A PEFT folder or its adapter_model.safetensors, or a GGUF adapter for this base. Throws what their readers throw, and Error(QUERN_BAD_MODEL) for one that does not fit.
 peft::Adapter read_adapter(const std::string& path, const peft::BaseShape& base);
 
 /// Rows of B as a file of this base has them, from Hugging Face's order, or the other way.
@@ -22,6 +22,9 @@ std::vector<float> in_file_order(const peft::BaseShape& base, peft::Target targe
 
 /// The products that any of these adapters changes, each with the highest rank that one has there.
 std::vector<models::AdaptedProduct> adapted_products(const std::vector<std::string>& paths, const peft::BaseShape& base);
+
+/// Makes a step that these adapters may be used with at a time.
+void add_adapters(models::StepOptions& step, const std::vector<std::string>& paths, const models::Hyperparameters& shape);
 
 /// An adapter for a model, with the rows of B in the order of the model's file.
 class LoadedAdapter {

@@ -1,6 +1,8 @@
 // See estimate.hpp.
 #include "estimate.hpp"
 
+#include "adapters.hpp"
+
 #include <algorithm>
 
 namespace quern::runtime {
@@ -122,17 +124,26 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
   const std::vector<std::shared_ptr<MemoryBudget>> devices = runtime->devices();
   const auto context = static_cast<std::uint32_t>(e.context);
   const std::uint32_t rows_at_once = rows_of_step(shape, file, devices, sequences, context, options.kv_dtype);
-  const models::StepGraph step =
-      models::build_step(shape, file, step_options(rows_at_once, sequences, context, options.kv_dtype, options.exact, *runtime, devices));
+  models::StepOptions how = step_options(rows_at_once, sequences, context, options.kv_dtype, options.exact, *runtime, devices);
+  add_adapters(how, options.adapters, shape);
+  const models::StepGraph step = models::build_step(shape, file, how);
   const Program program(step.graph, devices, runtime->settings().fallback, "", {}, run_ahead_of(step));
   e.weights_bytes = 0;  // as they will lie in memory
   for (const WantedWeight& weight : wanted_weights(program, step, models::build_rope(shape, static_cast<std::uint32_t>(e.context)), file)) {
     e.weights_bytes += weight.arena_bytes();
   }
   const ProgramNeeds needs = program.needs();
-  e.scratch_bytes = needs.scratch + needs.plans + needs.io + (needs.state > e.kv_bytes ? needs.state - e.kv_bytes : 0);
+  for (const graph::ValueId value : {step.adapter_pool, step.adapter_table}) {
+    if (value == graph::no_value) continue;
+    const graph::Value& held = step.graph.value(value);
+    e.adapter_bytes += graph::byte_size(held.dtype, held.shape) * program.readers(value).size();
+  }
+  const std::uint64_t state = e.kv_bytes + e.adapter_bytes;
+  e.scratch_bytes = needs.scratch + needs.plans + needs.io + (needs.state > state ? needs.state - state : 0);
   // And the vocabulary with its merges, which takes about 200 bytes a token (README, "memory").
   e.overhead_bytes = process_bytes(step, e.weights_bytes + e.kv_bytes + e.scratch_bytes) + std::uint64_t{shape.vocabulary} * 200;
+  for (const models::AdaptedProduct& product : how.adapted)  // the process keeps the numbers of each adapter too
+    e.overhead_bytes += static_cast<std::uint64_t>(product.rank * (product.inputs + product.outputs)) * sizeof(float) * how.adapters;
   e.scratch_known = true;
   e.available_bytes = room_on(*devices[0]).available.value_or(0);
   return e;

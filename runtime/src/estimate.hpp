@@ -24,11 +24,11 @@ struct FormatSize {
 struct Estimate {
   std::uint64_t parameters = 0, context = 0;
   std::uint64_t weights_bytes = 0, kv_bytes = 0, kv_bytes_f16 = 0, kv_bytes_f32 = 0;
-  std::uint64_t scratch_bytes = 0, overhead_bytes = 0, available_bytes = 0;
+  std::uint64_t scratch_bytes = 0, overhead_bytes = 0, adapter_bytes = 0, available_bytes = 0;
   bool scratch_known = false;
   std::vector<FormatSize> formats;
 
-  std::uint64_t total() const { return weights_bytes + kv_bytes + scratch_bytes + overhead_bytes; }
+  std::uint64_t total() const { return weights_bytes + kv_bytes + scratch_bytes + overhead_bytes + adapter_bytes; }
   bool fits() const { return available_bytes == 0 || total() <= available_bytes; }
 };
 

@@ -150,8 +150,8 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->step_rows_ = rows_of_step(model->shape_, file, model->devices_, model->sequences_, model->context_, options.kv_dtype);
   models::StepOptions how = step_options(model->step_rows_, model->sequences_, model->context_, options.kv_dtype, options.exact,
                                          *model->runtime_, model->devices_, options.embeddings);
-  how.adapted = adapted_products(options.adapters, peft::base_shape(model->shape_));
-  how.adapters = model->adapters_ = static_cast<std::uint32_t>(options.adapters.size());
+  add_adapters(how, options.adapters, model->shape_);
+  model->adapters_ = how.adapters;
   model->step_ = std::make_unique<models::StepGraph>(models::build_step(model->shape_, file, how));
   model->rope_ = std::make_unique<models::RopeGraph>(models::build_rope(model->shape_, model->context_));
   model->load_weights(file, options);

@@ -2,6 +2,7 @@
 #include "trainer.hpp"
 
 #include "adapters.hpp"
+#include "data_loss.hpp"
 #include "model.hpp"
 #include "trainer_data.hpp"
 #include "tuned_model.hpp"
@@ -22,13 +23,7 @@
 namespace quern::runtime {
 namespace {
 
-constexpr std::uint64_t most_rows = 0x7fffffff;  // their numbers are i32
-
 constexpr std::uint64_t most_skipped_in_row = 10;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// The products of a layer by their tensors, in the order that numbers them.
 std::vector<std::string> parts_of(const training::Settings& settings) {
@@ -60,29 +55,6 @@ graph::Checkpointing checkpointing_of(training::Checkpointing checkpointing) {
     case training::Checkpointing::selective: return graph::Checkpointing::selective;
     case training::Checkpointing::full: return graph::Checkpointing::full;
     default: return graph::Checkpointing::none;
-  }
-}
-
-/// The sum of the `count` largest.
-std::uint64_t sum_of_largest(std::vector<std::uint32_t> sizes, std::size_t count) {
-  count = std::min(count, sizes.size());
-  std::ranges::nth_element(sizes, sizes.begin() + static_cast<std::ptrdiff_t>(count), std::greater());
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < count; ++i) sum += sizes[i];
-  return sum;
-}
-
-std::uint32_t rows_or_refuse(std::uint64_t rows, const char* of) {
-  if (rows <= most_rows) return static_cast<std::uint32_t>(rows);
-  throw Error(QUERN_UNSUPPORTED, concat("a micro-batch of ", of, " may have ", rows, " rows, and ", most_rows,
-                                        " are possible; lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
-}
-
-quern_dtype activations_of(training::Precision precision) {
-  switch (precision) {
-    case training::Precision::bf16: return QUERN_BF16;
-    case training::Precision::fp16: return QUERN_F16;
-    default: return QUERN_F32;
   }
 }
 
@@ -244,8 +216,7 @@ void Trainer::write_adapter(const peft::Adapter& adapter) {
     if (matrix->rank != place.rank) refuse(concat(matrix->name(), " has rank ", matrix->rank, " and lora_r is ", place.rank));
     if (std::fabs(adapter.scale(*matrix) - place.scale) > 1e-9 * place.scale)
       refuse(concat(matrix->name(), " has the scale ", adapter.scale(*matrix), ", and lora_alpha gives ", place.scale));
-    engine_->write_trained(place.a, matrix->a);
-    engine_->write_trained(place.b, in_file_order(base_, matrix->target, matrix->b, matrix->rank, true));
+    write_matrix(*engine_, base_, place, *matrix);
   }
 }
 
@@ -324,20 +295,12 @@ void Trainer::require_whole_step() const {
 EvaluationEvent Trainer::evaluate() {
   require_whole_step();
   if (validation_.examples.empty()) throw Error(QUERN_INVALID_ARGUMENT, "there is no validation set: give test_datasets or val_set_size");
-  const auto start = std::chrono::steady_clock::now();
+  const DataLoss found = data_loss(*engine_, validation_, settings_.micro_batch_size);
   EvaluationEvent event;
   event.step = state_.step;
-  double loss = 0, weight = 0;
-  std::vector<std::uint32_t> batch;
-  const auto count = static_cast<std::uint32_t>(validation_.examples.size());
-  for (std::uint32_t first = 0; first < count; first += settings_.micro_batch_size) {
-    batch.clear();
-    for (std::uint32_t e = first; e < std::min(count, first + settings_.micro_batch_size); ++e) batch.push_back(e);
-    for (const std::uint32_t e : batch) weight += validation_.examples[e].weight(), event.labels += validation_.examples[e].labelled();
-    loss += engine_->evaluate(rows_of(validation_, batch, 1));
-  }
-  event.loss = loss / weight;
-  event.seconds = seconds_since(start);
+  event.loss = found.loss;
+  event.labels = found.labels;
+  event.seconds = found.seconds;
   return event;
 }
 

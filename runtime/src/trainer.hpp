@@ -50,6 +50,7 @@ struct TrainingCallbacks {
   std::function<bool(const EvaluationEvent&)> evaluation;
   std::function<void(const std::string& folder, std::uint64_t step)> saved;
   std::function<void(const std::string& sentence)> warning;
+  std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // of evaluate_data_json() alone, in examples; false ends it
 };
 
 enum class TrainingEnd : std::uint8_t {

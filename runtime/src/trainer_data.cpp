@@ -1,12 +1,19 @@
 // See trainer_data.hpp.
 #include "trainer_data.hpp"
 
+#include "adapters.hpp"
+
 #include "quern/base/files.hpp"
 #include "quern/graph/file_error.hpp"
 #include "quern/graph/sha256.hpp"
 
+#include <algorithm>
+#include <functional>
+
 namespace quern::runtime {
 namespace {
+
+constexpr std::uint64_t most_rows = 0x7fffffff;  // their numbers are i32
 
 void take(std::string& name, const std::string& given) {
   if (!given.empty()) name = given;
@@ -93,6 +100,50 @@ MicroBatch rows_of(const training::Dataset& data, std::span<const std::uint32_t>
     }
   }
   return batch;
+}
+
+void write_matrix(TrainingEngine& engine, const peft::BaseShape& base, const models::AdapterPlace& place,
+                  const peft::AdapterMatrix& matrix) {
+  engine.write_trained(place.a, matrix.a);
+  engine.write_trained(place.b, in_file_order(base, matrix.target, matrix.b, matrix.rank, true));
+}
+
+std::uint64_t sum_of_largest(std::vector<std::uint32_t> sizes, std::size_t count) {
+  count = std::min(count, sizes.size());
+  std::ranges::nth_element(sizes, sizes.begin() + static_cast<std::ptrdiff_t>(count), std::greater());
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += sizes[i];
+  return sum;
+}
+
+std::uint32_t rows_or_refuse(std::uint64_t rows, const char* of) {
+  if (rows <= most_rows) return static_cast<std::uint32_t>(rows);
+  throw Error(QUERN_UNSUPPORTED, concat("a micro-batch of ", of, " may have ", rows, " rows, and ", most_rows,
+                                        " are possible; lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
+}
+
+quern_dtype activations_of(training::Precision precision) {
+  switch (precision) {
+    case training::Precision::bf16: return QUERN_BF16;
+    case training::Precision::fp16: return QUERN_F16;
+    default: return QUERN_F32;
+  }
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void write_data_members(JsonWriter& json, const training::Dataset& data) {
+  const training::DataSummary& summary = data.summary;
+  json.member("examples", data.examples.size());
+  json.member("tokens", summary.tokens);
+  json.member("labels", summary.labelled);
+  json.member("longest", summary.longest);
+  json.member("dropped_long", summary.too_long);
+  json.member("truncated", summary.truncated);
+  json.member("dropped_unlabelled", summary.without_labels);
+  json.member("bad_lines", summary.bad);
 }
 
 }  // namespace quern::runtime

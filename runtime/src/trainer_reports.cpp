@@ -104,17 +104,9 @@ void Trainer::write_members(JsonWriter& json) const {
   json.member("host_bytes", memory.host);
   json.end_object();
   for (const auto& [name, data] : {std::pair("train", &examples_), {"validation", &validation_}}) {
-    const training::DataSummary& summary = data->summary;
     json.key(name);
     json.begin_object();
-    json.member("examples", data->examples.size());
-    json.member("tokens", summary.tokens);
-    json.member("labels", summary.labelled);
-    json.member("longest", summary.longest);
-    json.member("dropped_long", summary.too_long);
-    json.member("truncated", summary.truncated);
-    json.member("dropped_unlabelled", summary.without_labels);
-    json.member("bad_lines", summary.bad);
+    write_data_members(json, *data);
     json.end_object();
   }
 }

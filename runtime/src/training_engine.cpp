@@ -77,51 +77,82 @@ TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::Fil
       options_(options),
       devices_(runtime_->devices()),
       step_graph_(build_step(file)),
-      evaluation_graph_(models::build_training(shape_, file, layout_, with_positions(options_.graph, evaluation_tokens(options), false))),
-      update_graph_(models::build_update(layout_, with_scale(options.update, options.graph))) {
+      evaluation_graph_(models::build_training(shape_, file, layout_, with_positions(options_.graph, evaluation_tokens(options_), false))) {
   const Fallback fallback = runtime_->settings().fallback;
-  step_ = std::make_unique<Program>(step_graph_.graph, devices_, fallback, "");
-  evaluation_ = std::make_unique<Program>(evaluation_graph_.graph, devices_, fallback, "");
-  update_ = std::make_unique<Program>(update_graph_.graph, devices_, fallback, "");
-  update_->expect_shared(update_graph_.trained);
-  update_->expect_shared(update_graph_.gradient);
-  evaluation_->expect_shared(evaluation_graph_.trained);
-  for (const auto& [program, weights] :
-       {std::pair(step_.get(), &step_graph_.weights), std::pair(evaluation_.get(), &evaluation_graph_.weights)}) {
-    for (WantedWeight& weight : wanted_weights(*program, *weights, file)) {
+  const auto want = [&](Program& program, const std::vector<models::StepGraph::Weight>& weights) {
+    for (WantedWeight& weight : wanted_weights(program, weights, file)) {
       const auto same = [&](const auto& one) { return one.second.place == weight.place; };
-      if (std::ranges::none_of(wanted_, same)) wanted_.emplace_back(program, std::move(weight));
+      if (std::ranges::none_of(wanted_, same)) wanted_.emplace_back(&program, std::move(weight));
+    }
+  };
+  if (options.trains) {
+    update_graph_ = models::build_update(layout_, with_scale(options.update, options.graph));
+    step_ = std::make_unique<Program>(step_graph_->graph, devices_, fallback, "");
+    want(*step_, step_graph_->weights);
+  }
+  evaluation_ = std::make_unique<Program>(evaluation_graph_.graph, devices_, fallback, "");
+  want(*evaluation_, evaluation_graph_.weights);
+  if (!options.trains) return;
+  update_ = std::make_unique<Program>(update_graph_->graph, devices_, fallback, "");
+  update_->expect_shared(update_graph_->trained);
+  update_->expect_shared(update_graph_->gradient);
+  evaluation_->expect_shared(evaluation_graph_.trained);
+  require_one_place();
+}
+
+void TrainingEngine::require_one_place() const {
+  // An update writes to one place; what another device reads would keep its old numbers.
+  const std::uint32_t device = update_->readers(update_graph_->trained).front();
+  for (const auto& [program, state] : {std::pair(step_.get(), step_graph_->trained),
+                                       {step_.get(), step_graph_->gradient},
+                                       {evaluation_.get(), evaluation_graph_.trained},
+                                       {update_.get(), update_graph_->gradient}}) {
+    for (const std::uint32_t other : program->readers(state)) {
+      if (other == device) continue;
+      const std::string there = devices_[other]->device()->label(), here = devices_[device]->device()->label();
+      throw Error(QUERN_UNSUPPORTED,
+                  concat("what is trained has to lie on one device, but ", there, " computes a part of the ", program->graph().name(),
+                         " and ", here, " the update; choose ", here, " alone as the device, or another one that computes all of it"));
     }
   }
 }
 
-/// Decides how attention is computed, for the evaluation too.
-models::TrainingGraph TrainingEngine::build_step(const gguf::File& file) {
+std::optional<models::TrainingGraph> TrainingEngine::build_step(const gguf::File& file) {
+  const std::uint32_t most_rows = options_.trains ? options_.graph.max_tokens : evaluation_tokens(options_);
   const auto build = [&](bool ragged) {
     options_.graph.ragged = ragged;
-    return models::build_training(shape_, file, layout_, with_positions(options_.graph, options_.graph.max_tokens, true));
+    return models::build_training(shape_, file, layout_, with_positions(options_.graph, most_rows, options_.trains));
   };
-  models::TrainingGraph step = build(true);
+  std::optional<models::TrainingGraph> graph = build(true);
   const loader::Device& device = *devices_[0]->device();
-  const std::string lack = lacks_ragged_attention(device, step.graph);
-  if (lack.empty()) return step;
-  const std::uint32_t rows = std::max(options_.graph.max_tokens, evaluation_tokens(options_));
-  if (rows > most_masked_rows)
-    throw Error(QUERN_UNSUPPORTED, concat("a micro-batch may have ", rows, " rows, and ", most_masked_rows, " are possible on ",
-                                          device.label(), ", where attention looks at all pairs of rows (", lack,
-                                          "); lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
-  runtime_->log(QUERN_LOG_INFO, concat(device.label(), ": attention looks at all pairs of rows of a micro-batch: ", lack));
-  return build(false);
+  if (const std::string lack = lacks_ragged_attention(device, graph->graph); !lack.empty()) {
+    const std::uint32_t rows = std::max(options_.graph.max_tokens, evaluation_tokens(options_));
+    if (rows > most_masked_rows)
+      throw Error(QUERN_UNSUPPORTED, concat("a micro-batch may have ", rows, " rows, and ", most_masked_rows, " are possible on ",
+                                            device.label(), ", where attention looks at all pairs of rows (", lack,
+                                            "); lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
+    runtime_->log(QUERN_LOG_INFO, concat(device.label(), ": attention looks at all pairs of rows of a micro-batch: ", lack));
+    graph = build(false);
+  }
+  if (!options_.trains) graph.reset();
+  return graph;
+}
+
+std::vector<Program*> TrainingEngine::programs() const {
+  if (!options_.trains) return {evaluation_.get()};
+  return {step_.get(), evaluation_.get(), update_.get()};
 }
 
 void TrainingEngine::load(const gguf::File& file) {
   if (const std::string missing = lack(); !missing.empty()) throw Error(QUERN_DOES_NOT_FIT, missing);
   load_weights(file);
-  step_->prepare();
-  update_->share(update_graph_.trained, *step_, step_graph_.trained);
-  update_->share(update_graph_.gradient, *step_, step_graph_.gradient);
-  update_->prepare();
-  evaluation_->share(evaluation_graph_.trained, *step_, step_graph_.trained);
+  if (options_.trains) {
+    step_->prepare();
+    update_->share(update_graph_->trained, *step_, step_graph_->trained);
+    update_->share(update_graph_->gradient, *step_, step_graph_->gradient);
+    update_->prepare();
+    evaluation_->share(evaluation_graph_.trained, *step_, step_graph_->trained);
+  }
   evaluation_->prepare();
   write_rope_table(file);
   for (const models::TrainedTensor& tensor : layout_.tensors) load_trained(file, tensor);
@@ -150,26 +181,27 @@ std::uint64_t TrainingEngine::weights_bytes(std::uint32_t device) const {
 TrainingMemory TrainingEngine::memory() const {
   TrainingMemory memory;
   for (std::uint32_t d = 0; d < devices_.size(); ++d) memory.weights += weights_bytes(d);
-  const ProgramNeeds step = step_->needs(), update = update_->needs();
-  const std::uint64_t flat = layout_.elements * sizeof(float) * step_->readers(step_graph_.trained).size() * 2;
-  memory.trained = flat + update.state;
-  memory.activations = step.total() - flat + update.total() - update.state;
   memory.evaluation = evaluation_->needs().total();
-  memory.head = std::min(step.scratch, std::uint64_t{2} * options_.graph.chunk_labels * shape_.vocabulary * sizeof(float));
   const std::uint64_t rows = std::max(options_.graph.max_tokens, evaluation_tokens(options_));
   memory.host = options_.graph.ragged ? 2 * rows * sizeof(std::int32_t) : rows * rows * sizeof(float);  // before they are copied
+  if (!options_.trains) return memory;
+  const ProgramNeeds step = step_->needs(), update = update_->needs();
+  const std::uint64_t flat = layout_.elements * sizeof(float) * step_->readers(step_graph_->trained).size() * 2;
+  memory.trained = flat + update.state;
+  memory.activations = step.total() - flat + update.total() - update.state;
+  memory.head = std::min(step.scratch, std::uint64_t{2} * options_.graph.chunk_labels * shape_.vocabulary * sizeof(float));
   return memory;
 }
 
 std::string TrainingEngine::lack() const {
   for (std::uint32_t d = 0; d < devices_.size(); ++d) {
     std::uint64_t needed = weights_bytes(d);
-    for (const Program* program : {step_.get(), evaluation_.get(), update_.get()}) needed += program->needs(d).total();
+    for (const Program* program : programs()) needed += program->needs(d).total();
     const std::optional<std::uint64_t> available = room_on(*devices_[d]).available;
     if (!available || needed <= *available) continue;
     const auto [there, asked] = byte_words_apart(*available, needed);
-    return concat("training needs ", asked, " on ", devices_[d]->device()->label(), " (weights ", byte_words(weights_bytes(d)), "), and ",
-                  there, " are available");
+    return concat(options_.trains ? "training" : "the evaluation", " needs ", asked, " on ", devices_[d]->device()->label(), " (weights ",
+                  byte_words(weights_bytes(d)), "), and ", there, " are available");
   }
   return {};
 }
@@ -185,7 +217,7 @@ void TrainingEngine::load_weights(const gguf::File& file) {
     places_[weight.place] = memory.span();
     file.drop_pages(tensor);
   }
-  bind(*step_, step_graph_.weights, file);
+  if (options_.trains) bind(*step_, step_graph_->weights, file);
   bind(*evaluation_, evaluation_graph_.weights, file);
 }
 
@@ -202,9 +234,10 @@ void TrainingEngine::bind(Program& program, const std::vector<models::StepGraph:
 }
 
 void TrainingEngine::write_rope_table(const gguf::File& file) {
-  for (const auto& [program, table, positions] :
-       {std::tuple(step_.get(), step_graph_.rope_table, options_.graph.max_tokens),
-        std::tuple(evaluation_.get(), evaluation_graph_.rope_table, evaluation_tokens(options_))}) {
+  std::vector<std::tuple<Program*, graph::ValueId, std::uint32_t>> tables = {
+      {evaluation_.get(), evaluation_graph_.rope_table, evaluation_tokens(options_)}};
+  if (options_.trains) tables.emplace_back(step_.get(), step_graph_->rope_table, options_.graph.max_tokens);
+  for (const auto& [program, table, positions] : tables) {
     const models::RopeGraph rope = models::build_rope(shape_, positions);
     Program made(rope.graph, devices_, Fallback::automatic, "");
     std::vector<Memory> factors;
@@ -271,20 +304,20 @@ void TrainingEngine::run(Program& program, const models::TrainingGraph& graph, c
 }
 
 void TrainingEngine::accumulate(const MicroBatch& batch, std::int32_t number, float loss_scale) {
-  if (step_graph_.loss_scale != graph::no_value) step_->write(step_graph_.loss_scale, 0, std::as_bytes(std::span(&loss_scale, 1)));
-  run(*step_, step_graph_, batch, number);
+  if (step_graph_->loss_scale != graph::no_value) step_->write(step_graph_->loss_scale, 0, std::as_bytes(std::span(&loss_scale, 1)));
+  run(*step_, *step_graph_, batch, number);
 }
 
 BatchNumbers TrainingEngine::update(std::int32_t step, float rate, float loss_scale) {
-  if (update_graph_.loss_scale == graph::no_value) loss_scale = 1;
-  else update_->write(update_graph_.loss_scale, 0, std::as_bytes(std::span(&loss_scale, 1)));
-  update_->write(update_graph_.step, 0, std::as_bytes(std::span(&step, 1)));
-  update_->write(update_graph_.rate, 0, std::as_bytes(std::span(&rate, 1)));
+  if (update_graph_->loss_scale == graph::no_value) loss_scale = 1;
+  else update_->write(update_graph_->loss_scale, 0, std::as_bytes(std::span(&loss_scale, 1)));
+  update_->write(update_graph_->step, 0, std::as_bytes(std::span(&step, 1)));
+  update_->write(update_graph_->rate, 0, std::as_bytes(std::span(&rate, 1)));
   update_->run({});
   BatchNumbers numbers;
   std::int32_t finite = 0;
-  update_->read(update_graph_.norm, 0, std::as_writable_bytes(std::span(&numbers.norm, 1)));
-  update_->read(update_graph_.finite, 0, std::as_writable_bytes(std::span(&finite, 1)));
+  update_->read(update_graph_->norm, 0, std::as_writable_bytes(std::span(&numbers.norm, 1)));
+  update_->read(update_graph_->finite, 0, std::as_writable_bytes(std::span(&finite, 1)));
   numbers.loss = static_cast<float>(loss());
   numbers.norm /= loss_scale;
   numbers.finite = finite != 0;
@@ -294,13 +327,13 @@ BatchNumbers TrainingEngine::update(std::int32_t step, float rate, float loss_sc
 
 double TrainingEngine::loss() const {
   float loss = 0;
-  step_->read(step_graph_.loss, 0, std::as_writable_bytes(std::span(&loss, 1)));
+  step_->read(step_graph_->loss, 0, std::as_writable_bytes(std::span(&loss, 1)));
   return loss;
 }
 
 void TrainingEngine::forget_loss() {
   constexpr float none = 0;
-  step_->write(step_graph_.loss, 0, std::as_bytes(std::span(&none, 1)));
+  step_->write(step_graph_->loss, 0, std::as_bytes(std::span(&none, 1)));
 }
 
 void TrainingEngine::clear() {
@@ -308,7 +341,7 @@ void TrainingEngine::clear() {
   const std::vector<float> zeros(std::min<std::uint64_t>(layout_.elements, 1 << 20));
   for (std::uint64_t at = 0; at < layout_.elements; at += zeros.size()) {
     const std::span<const float> part = std::span(zeros).first(std::min<std::uint64_t>(zeros.size(), layout_.elements - at));
-    step_->write(step_graph_.gradient, at * sizeof(float), std::as_bytes(part));
+    step_->write(step_graph_->gradient, at * sizeof(float), std::as_bytes(part));
   }
 }
 
@@ -334,41 +367,42 @@ double TrainingEngine::evaluate(const MicroBatch& batch) {
 }
 
 void TrainingEngine::read_trained(std::uint64_t first, std::span<float> numbers) const {
-  step_->read(step_graph_.trained, first * sizeof(float), std::as_writable_bytes(numbers));
+  step_->read(step_graph_->trained, first * sizeof(float), std::as_writable_bytes(numbers));
 }
 
 void TrainingEngine::write_trained(std::uint64_t first, std::span<const float> numbers) {
-  step_->write(step_graph_.trained, first * sizeof(float), std::as_bytes(numbers));
+  Program& holder = options_.trains ? *step_ : *evaluation_;
+  holder.write(options_.trains ? step_graph_->trained : evaluation_graph_.trained, first * sizeof(float), std::as_bytes(numbers));
 }
 
 void TrainingEngine::read_gradient(std::uint64_t first, std::span<float> numbers) const {
-  step_->read(step_graph_.gradient, first * sizeof(float), std::as_writable_bytes(numbers));
+  step_->read(step_graph_->gradient, first * sizeof(float), std::as_writable_bytes(numbers));
 }
 
 bool TrainingEngine::read_moment(int which, std::span<float> numbers) const {
-  const graph::ValueId moment = which == 0 ? update_graph_.first_moment : update_graph_.second_moment;
+  const graph::ValueId moment = which == 0 ? update_graph_->first_moment : update_graph_->second_moment;
   if (moment == graph::no_value) return false;
   update_->read(moment, 0, std::as_writable_bytes(numbers));
   return true;
 }
 
 bool TrainingEngine::write_moment(int which, std::span<const float> numbers) {
-  const graph::ValueId moment = which == 0 ? update_graph_.first_moment : update_graph_.second_moment;
+  const graph::ValueId moment = which == 0 ? update_graph_->first_moment : update_graph_->second_moment;
   if (moment == graph::no_value) return false;
   update_->write(moment, 0, std::as_bytes(numbers));
   return true;
 }
 
 void TrainingEngine::cancel() noexcept {
-  for (Program* program : {step_.get(), update_.get(), evaluation_.get()}) program->cancel();
+  for (Program* program : programs()) program->cancel();
 }
 
 void TrainingEngine::clear_cancel() noexcept {
-  for (Program* program : {step_.get(), update_.get(), evaluation_.get()}) program->clear_cancel();
+  for (Program* program : programs()) program->clear_cancel();
 }
 
 std::string TrainingEngine::device_label() const {
-  const std::vector<DeviceShare> shares = step_->shares();
+  const std::vector<DeviceShare> shares = step_program().shares();
   return std::ranges::max_element(shares, {}, &DeviceShare::nodes)->device;
 }
 

@@ -10,6 +10,7 @@
 #include "quern/models/training_graph.hpp"
 
 #include <array>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct TrainingEngineOptions {
   models::UpdateOptions update;
   std::array<std::uint32_t, 2> seed{};  // of dropout
   std::uint32_t evaluation_tokens = 0;  // rows of the largest evaluated micro-batch; 0: as graph.max_tokens
+  bool trains = true;                   // false: evaluate() alone, without gradients, moments and what needs them
 };
 
 /// What a batch gave: the sum of weighted losses, the norm of its gradients before clipping, and whether they were finite.
@@ -52,7 +54,8 @@ struct TrainingMemory {
 class TrainingEngine {
  public:
   /// Places and compiles; allocates nothing large. Attention takes a mask of all pairs of rows where the first device has no attention_ragged;
-  /// more than 8,192 rows are refused there. Throws Error.
+  /// more than 8,192 rows are refused there. Throws Error; QUERN_UNSUPPORTED where no single device computes what touches the state that is
+  /// trained.
   TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::File& file, models::Hyperparameters shape, models::TrainedLayout layout,
                  const TrainingEngineOptions& options);
 
@@ -94,14 +97,18 @@ class TrainingEngine {
   void cancel() noexcept;
   void clear_cancel() noexcept;
 
-  const Program& step_program() const noexcept { return *step_; }
+  const Program& step_program() const noexcept { return step_ ? *step_ : *evaluation_; }
   /// "cpu:0": where most of a step runs.
   std::string device_label() const;
   /// What the devices of the runtime hold now, and what they held at most.
   MemoryStatistics statistics() const;
 
  private:
-  models::TrainingGraph build_step(const gguf::File& file);
+  /// Decides how attention is computed, in the evaluation too. Nothing where nothing is trained.
+  std::optional<models::TrainingGraph> build_step(const gguf::File& file);
+  std::vector<Program*> programs() const;
+  /// Throws Error(QUERN_UNSUPPORTED) where devices share what an update writes.
+  void require_one_place() const;
   std::uint64_t weights_bytes(std::uint32_t device) const;
   void load_weights(const gguf::File& file);
   void load_trained(const gguf::File& file, const models::TrainedTensor& tensor);
@@ -115,9 +122,10 @@ class TrainingEngine {
   models::TrainedLayout layout_;
   TrainingEngineOptions options_;
   std::vector<std::shared_ptr<MemoryBudget>> devices_;
-  models::TrainingGraph step_graph_, evaluation_graph_;
-  models::UpdateGraph update_graph_;
-  std::unique_ptr<Program> step_, update_, evaluation_;
+  std::optional<models::TrainingGraph> step_graph_;
+  models::TrainingGraph evaluation_graph_;
+  std::optional<models::UpdateGraph> update_graph_;
+  std::unique_ptr<Program> step_, update_, evaluation_;    // the first two are null where nothing is trained
   std::vector<std::pair<Program*, WantedWeight>> wanted_;  // what several programs read the same way is there once
   std::vector<Memory> weights_;
   std::map<WeightPlace, quern_span> places_;

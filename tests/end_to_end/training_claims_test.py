@@ -2,6 +2,7 @@
 what its other numbers ask is in training_test.py, training_faults_test.py, tests/runtime/training and tests/models/peft."""
 
 import json
+import math
 import os
 
 from harness import DATA, main
@@ -111,6 +112,36 @@ class Claims(Training):
                 else:
                     self.assertNotEqual(first[name], third[name], (kind, name))
 
+    def test_11_f16_stays_finite_and_a_batch_that_is_not_changes_no_bit(self):
+        config = lora("llama", float32=False, fp16=True, max_steps=200, micro_batch_size=1, save_steps=199, test_datasets=None)
+        closing, log = self.train(config)
+        losses = [step["loss"] for step in self.steps(log)]
+        self.assertEqual((len(losses), closing["skipped"]), (200, 0))
+        self.assertTrue(all(math.isfinite(number) for step in self.steps(log) for number in (step["loss"], step["grad_norm"])))
+        self.assertLess(sum(losses[-20:]), 0.9 * sum(losses[:20]))
+        before, last = (self.folder / "out" / f"checkpoint-{step}" for step in (199, 200))
+        state = json.loads((before / "trainer_state.json").read_text())
+        (before / "trainer_state.json").write_text(json.dumps({**state, "loss_scale": 2 ** 40}))  # f16 has no such gradients
+        self.train(config, f"resume_from_checkpoint={before}")
+        state = json.loads((last / "trainer_state.json").read_text())
+        self.assertEqual((state["step"], state["updates"], state["loss_scale"]), (200, 199, 2 ** 39))
+        for name in ("adapter_model.safetensors", "optimizer.safetensors"):
+            self.assertEqual((before / name).read_bytes(), (last / name).read_bytes())
+
+    def test_17_rates_below_the_last_bit_of_bf16_move_what_is_trained(self):
+        # 100 updates of 1e-6 are 1e-4 at most. The initial A is up to 1/8, where bf16 has steps of 2^-11 to 2^-10, so that in bf16 nothing would move.
+        def adapter(name, **changes):
+            self.train(lora("llama", **{"max_steps": 100, "learning_rate": 1e-6, "warmup_steps": 0, "lr_scheduler": "constant", "test_datasets": None,
+                                        "micro_batch_size": 1, "weight_decay": 0, **changes}), name=name)
+            return sum(tensors(self.folder / name / "adapter_model.safetensors").values(), ())
+        first = adapter("first", max_steps=1, learning_rate=1e-30)
+        exact, rounded = ([b - a for a, b in zip(first, adapter(name, **changes))]
+                          for name, changes in (("f32", {}), ("bf16", {"float32": False, "bf16": True})))
+        norm = lambda numbers: math.sqrt(sum(number * number for number in numbers))
+        self.assertGreater(norm(exact), 1e-5 * math.sqrt(len(exact)))
+        self.assertLess(abs(norm(rounded) / norm(exact) - 1), 0.01)
+        self.assertGreater(sum(a * b for a, b in zip(exact, rounded)), 0.9 * norm(exact) * norm(rounded))
+
     def test_19_a_matrix_that_no_adapter_file_can_hold_is_refused_at_the_start(self):
         for module in ("lm_head", "embed_tokens"):
             said, _ = self.train(lora("llama", lora_target_modules=["q_proj", module]), code=2)
@@ -120,6 +151,31 @@ class Claims(Training):
         _, log = self.train(lora("llama", max_steps=10, micro_batch_size=1, gradient_accumulation_steps=4, test_datasets=None))
         state = json.loads((self.folder / "out/checkpoint-10/trainer_state.json").read_text())
         self.assertEqual((len(self.steps(log)), state["updates"], state["micro_batches"]), (10, 10, 40))
+
+    def test_21_a_device_that_lacks_a_gradient_is_refused_or_named(self):
+        if not training_test.DEVICE.startswith("cpu"):
+            self.skipTest("of the sample plugin and the CPU")
+        sample = {"QUERN_BACKEND": "sample,cpu", "QUERN_DEVICE": "", "QUERN_BACKEND_EXTRA_PATH": os.environ["QUERN_TEST_SAMPLE"]}
+        config = lora("llama", max_steps=1, warmup_steps=0, test_datasets=None)
+        said, _ = self.train(config, env={**sample, "QUERN_FALLBACK": "strict"}, code=4)
+        for words in ("sample:0 does not compute", "nodes of 'training step'", "get_rows 'token_embd'"):
+            self.assertIn(words, said)
+        # Numbers that one device updates and another reads would be learnt from no more.
+        said, _ = self.train(config, env=sample, code=4)
+        for words in ("sample:0 computes a part of the training step", "cpu:0 the update", "choose cpu:0 alone"):
+            self.assertIn(words, said)
+        self.assertEqual(self.train(config, env={**sample, "QUERN_BACKEND": "cpu"})[0]["device"], "cpu:0")
+
+    def test_26_nothing_is_allocated_behind_the_first_step(self):
+        # Every micro-batch has another length, and a long one comes late.
+        data = self.data(*({"input_ids": list(range(3, 6 + 5 * (7 * i % 11)))} for i in range(12)))
+        runs = [self.train(lora("llama", datasets=data, test_datasets=data, max_steps=steps, eval_steps=1, micro_batch_size=1, warmup_steps=0,
+                                save_strategy="no"), name=str(steps)) for steps in (1, 12)]
+        self.assertEqual(runs[0][0]["allocations"], runs[1][0]["allocations"])
+        self.assertEqual(runs[0][0]["peak_bytes"], runs[1][0]["peak_bytes"])
+        estimate = runs[1][0]["estimate"]["devices_bytes"]
+        self.assertEqual({step["memory_bytes"] for step in self.steps(runs[1][1])}, {estimate})
+        self.assertLessEqual(runs[1][0]["peak_bytes"], 1.05 * estimate)
 
     def test_27_broken_text_is_named_with_its_line(self):
         good = b'{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'

@@ -1,6 +1,7 @@
 """quern train: curves against PyTorch in f64, resume, checkpointing, refusals. The goldens are of tests/data/training."""
 
 import json
+import math
 import os
 import pathlib
 import signal
@@ -294,7 +295,7 @@ class Adapters(Training):
             golden_file = TRAINING / f"tiny-{model}-lora-logits.f32"
             golden = struct.unpack(f"<{golden_file.stat().st_size // 4}f", golden_file.read_bytes())
             base, adapter = TRAINING / f"tiny-{model}.gguf", DATA / f"peft/tiny-{model}-lora"
-            for form in (adapter, f"{adapter}.gguf"):
+            for form in (adapter, adapter / "adapter_model.safetensors", f"{adapter}.gguf"):
                 with self.subTest(form):  # some 1e-6 on the CPU: logits of up to 10 in f32, as for a merged model
                     self.assertLess(max(abs(a - b) for a, b in zip(self.logits(base, text, "--adapter", form), golden)), 1e-4)
 
@@ -334,6 +335,74 @@ class Adapters(Training):
             result = self.quern(*verb, TRAINING / "tiny-qwen3.gguf", DATA / "peft/tiny-llama-lora", "-o", out, env=ON_DEVICE)
             self.assertEqual(result.code, 4, result.err)
             self.assertFalse(out.exists())
+
+
+class DataLoss(Training):
+    """quern eval --data."""
+
+    def loss(self, *flags, model="llama", data=TRAINING / "val.jsonl"):
+        return self.quern_json("eval", TRAINING / f"tiny-{model}.gguf", "--data", data, *flags, env=ON_DEVICE)
+
+    def test_the_loss_of_a_data_set_is_the_validation_loss_of_the_run(self):
+        # One sum over the same labels. Batches differ, so that f32 sums over up to some 100 labels of a batch do in their order alone.
+        for model in ("llama", "qwen3"):
+            for name, changes in (("lora", {}), ("rslora", {"peft_use_rslora": True, "lora_target_modules": ["q_proj", "v_proj"]})):
+                with self.subTest(model=model, name=name):
+                    closing, log = self.train(lora(model, max_steps=3, warmup_steps=0, **changes), name=f"{model}-{name}")
+                    found = self.loss("--adapter", self.folder / f"{model}-{name}", model=model)
+                    self.assertLess(abs(found["loss"] - closing["validation_loss"]), 1e-6 * found["loss"])
+                    self.assertLess(abs(found["perplexity"] - math.exp(found["loss"])), 1e-9 * found["perplexity"])
+                    validation = [line for line in log if "validation_loss" in line][-1]
+                    self.assertEqual(found["data"]["labels"], validation["labels"])
+
+    def test_the_base_alone_has_the_loss_of_an_adapter_that_changes_nothing(self):
+        closing, _ = self.train(lora("llama", max_steps=1, learning_rate=1e-30, weight_decay=0))
+        base = self.loss()["loss"]
+        self.assertLess(abs(base - closing["validation_loss"]), 1e-6 * base)
+        self.assertEqual(self.loss("micro_batch_size=4")["data"], self.loss()["data"])
+
+    def test_a_scale_counts_and_a_gguf_adapter_is_the_same(self):
+        adapter = DATA / "peft/tiny-llama-lora"
+        whole = self.loss("--adapter", adapter)["loss"]
+        self.assertEqual(self.loss("--adapter", f"{adapter}.gguf")["loss"], whole)
+        self.assertNotEqual(self.loss("--adapter", f"{adapter}:0.5")["loss"], whole)
+        self.assertLess(abs(self.loss("--adapter", f"{adapter}:1e-30")["loss"] - self.loss()["loss"]), 1e-6 * whole)
+
+    def test_settings_say_how_the_data_are_read(self):
+        alpaca = self.write("a.json", json.dumps([{"instruction": "Name a fruit.", "output": "Short answer: apple."}] * 3))
+        counted = self.loss(data=alpaca)["data"]
+        self.assertEqual(counted["examples"], 3)
+        self.assertLess(counted["labels"], self.loss("train_on_inputs=true", data=alpaca)["data"]["labels"])
+        base = TRAINING / "tiny-llama.gguf"
+        page = self.quern("eval", "-m", base, "datasets[0].type=alpaca", "micro_batch_size=2", "--data", alpaca, env=ON_DEVICE).out.decode()
+        for words in ("3 examples", "loss", "perplexity"):
+            self.assertIn(words, page)
+        self.assert_fails(2, "sequence_len", "eval", base, "--data", alpaca, "sequence_lem=8")
+        self.assert_fails(2, "--logits", "eval", base, "--data", alpaca, "--logits", self.folder / "l")
+        self.assert_fails(2, "--data", "eval", base, alpaca, "sequence_len=8")
+        self.assert_fails(4, "no such file", "eval", base, "--data", self.folder / "none.jsonl")
+        self.assert_fails(4, "does not fit the base", "eval", base, "--data", alpaca, "--adapter", DATA / "peft/tiny-qwen3-lora")
+
+
+class ServedAdapter(Training):
+    def test_the_estimate_of_an_adapter_is_what_serving_it_takes(self):
+        for model in ("llama", "qwen3"):
+            base, adapter = TRAINING / f"tiny-{model}.gguf", DATA / f"peft/tiny-{model}-lora"
+            for form in (adapter, f"{adapter}.gguf"):
+                with self.subTest(form):
+                    estimates, peaks = [], []
+                    for flags in ((), ("--adapter", form)):
+                        estimates.append(self.quern_json("estimate", base, "--context", "128", *flags, env=ON_DEVICE))
+                        served = self.quern_json("run", base, "Name a", "--raw", "-n", "4", "--context", "128", *flags, env=ON_DEVICE)
+                        peaks.append(sum(device["peak_bytes"] for device in served["statistics"]["devices"]))
+                    plain, adapted = estimates
+                    self.assertEqual(plain["adapter_bytes"], 0)
+                    self.assertGreaterEqual(adapted["adapter_bytes"], 4 * self.quern_json("show", adapter)["parameters"])
+                    on_device = [sum(one[part] for part in ("weights_bytes", "kv_bytes", "scratch_bytes", "adapter_bytes")) for one in estimates]
+                    self.assertEqual(on_device[1] - on_device[0], peaks[1] - peaks[0])
+                    self.assertEqual(adapted["total_bytes"], on_device[1] + adapted["overhead_bytes"])
+        self.assert_fails(4, "does not fit the base", "estimate", TRAINING / "tiny-qwen3.gguf", "--adapter", DATA / "peft/tiny-llama-lora")
+        self.assert_fails(2, "--adapter", "estimate", "--train", "cfg.yaml", "--adapter", DATA / "peft/tiny-llama-lora")
 
 
 class Memory(Training):

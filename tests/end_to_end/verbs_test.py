@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pathlib
 import re
 import signal
 import struct
@@ -204,6 +205,47 @@ class Show(Case):
         page = self.quern("show", MICRO, "--tensors").out.decode()
         for words in ("llama", "file size           330.3 KiB", "chat template", "blk.0.attn_q.weight"):
             self.assertIn(words, page)
+
+    def test_an_adapter_is_shown_from_its_folder_its_file_and_as_gguf(self):
+        folder = DATA / "peft/tiny-llama-lora"
+        shown = self.quern_json("show", folder)
+        adapter = shown["adapter"]
+        self.assertEqual((shown["kind"], shown["format"], shown["base_model"], shown["refusal"]), ("adapter", "peft", "tiny-llama", None))
+        self.assertEqual(shown["file_bytes"], os.path.getsize(folder / "adapter_model.safetensors"))
+        self.assertEqual(adapter, {"ranks": [4], "alphas": [8], "rslora": False, "scales": [2], "dropout": 0, "layers": [0, 1], "matrices": 14,
+                                   "targets": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"], "tensors": 28})
+        self.assertEqual(shown["parameters"], sum(math.prod(tensor["shape"]) for tensor in shown["tensors"]))
+        self.assertEqual(shown["weights"], {"f32": 4 * shown["parameters"]})
+        self.assertEqual({**self.quern_json("show", folder / "adapter_model.safetensors"), "file": str(folder)}, shown)
+        gguf = self.quern_json("show", f"{folder}.gguf")
+        self.assertEqual((gguf["kind"], gguf["format"], gguf["architecture"], gguf["refusal"]), ("adapter", "gguf", "llama", None))
+        self.assertEqual(gguf["parameters"], shown["parameters"])
+        self.assertEqual(gguf["adapter"], {**adapter, "rslora": None, "dropout": None})
+        self.assertEqual(self.quern_json("show", DATA / "peft/tiny-llama-lora_rslora")["adapter"]["scales"], [4])  # 8 / sqrt(4)
+        self.assertEqual(list(self.quern_json("show", DATA / "peft/lora-peft-f16")["weights"]), ["f16"])
+        self.assertEqual(self.quern_json("show", MICRO)["kind"], "model")
+
+    def test_the_page_of_an_adapter_has_its_scale_targets_and_layers(self):
+        page = self.quern("show", DATA / "peft/tiny-llama-lora", "--tensors").out.decode()
+        for words in ("kind                adapter", "  scales            2\n", "  layers            0-1\n", "  targets           q_proj, k_proj,", "lora_A.weight"):
+            self.assertIn(words, page)
+        self.assertNotIn("chat template", page)
+
+    def test_an_adapter_that_is_refused_is_shown_with_the_reason(self):
+        self.write("dora/adapter_config.json", (DATA / "peft/tiny-llama-lora_dora/adapter_config.json").read_bytes())
+        self.write("dora/adapter_model.safetensors", (DATA / "peft/tiny-llama-lora/adapter_model.safetensors").read_bytes())
+        shown = self.quern_json("show", self.folder / "dora")
+        self.assertIn("use_dora", shown["refusal"])
+        self.assertIsNone(shown["adapter"])
+        self.assertEqual(len(shown["tensors"]), 28)
+
+    def test_what_is_neither_a_model_nor_an_adapter_is_refused_with_both(self):
+        (self.folder / "empty").mkdir()
+        weights = self.write("model.safetensors", (DATA / "peft/tiny-llama-lora/adapter_model.safetensors").read_bytes())
+        alone = self.write("alone/adapter_model.safetensors", pathlib.Path(weights).read_bytes())
+        for path, word in ((self.write("text.txt", "some text"), "some"), (self.folder / "empty", "is a folder without adapter_config.json"),
+                           (weights, "safetensors"), (alone, "no adapter_config.json beside it")):
+            self.assert_fails(4, [str(path), word, "a model is a GGUF file, and an adapter a peft folder"], "show", path)
 
 
 class Devices(Case):

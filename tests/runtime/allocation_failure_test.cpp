@@ -344,6 +344,9 @@ class Life {
       text_of(
           "quern_trainer_json", [&](quern_text** text) { return quern_trainer_json(trainer, text); }, false);
       text_of("quern_trainer_example_json", [&](quern_text** text) { return quern_trainer_example_json(trainer, 0, text); });
+      text_of(
+          "quern_training_evaluate_json",
+          [&](quern_text** text) { return quern_training_evaluate_json(runtime, settings, model_path, nullptr, nullptr, text); }, false);
     }
     quern_trainer_release(trainer);
     quern_training_release(resumed);

@@ -458,6 +458,10 @@ inline const std::vector<ApiCall>& every_call() {
        [](World& w) {
          return text_made([&](auto** out) { return quern_training_estimate_json(w.runtime, w.training, nullptr, nullptr, out); });
        }},
+      {"quern_training_evaluate_json", on_owner,
+       [](World& w) {
+         return text_made([&](auto** out) { return quern_training_evaluate_json(w.runtime, w.training, nullptr, nullptr, nullptr, out); });
+       }},
       {"quern_training_starter", alone,
        [](World&) { return text_made([&](auto** out) { return quern_training_starter("lora", "m.gguf", out); }); }},
       {"quern_trainer_create", on_owner,

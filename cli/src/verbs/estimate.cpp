@@ -17,6 +17,10 @@ Estimate estimate(const EstimateFlags& flags, const Settings& settings) {
   options.sequences = flags.sequences;
   options.activations = flags.model.activations;
   options.kv = flags.model.kv;
+  const std::optional<ScaledAdapter> named = adapter_of("estimate", flags.model);
+  const char* adapter = named ? named->path.c_str() : nullptr;
+  options.adapters = &adapter;
+  options.adapter_count = named ? 1 : 0;
   quern_estimate* made = nullptr;
   if (!flags.model.path.empty()) {
     const Runtime runtime = open_runtime(settings);
@@ -55,6 +59,7 @@ std::string page(const quern_estimate_info& info, const std::vector<DtypeBytes>&
   if (!of_file) return out;
   out += "\nto run this file\n" + row("  weights", byte_words(info.weights_bytes)) + row("  cache", byte_words(info.kv_bytes));
   if (info.scratch_known != 0) out += row("  scratch", byte_words(info.scratch_bytes)) + row("  overhead", byte_words(info.overhead_bytes));
+  if (info.adapter_bytes != 0) out += row("  adapter", byte_words(info.adapter_bytes));
   out += row("  total", byte_words(info.total_bytes));
   if (info.available_bytes != 0)
     out += row("  available", byte_words(info.available_bytes) + (info.fits != 0 ? ": fits" : ": does not fit"));

@@ -1,10 +1,11 @@
-// quern eval MODEL FILE: reads a text token by token and compares each prediction with the next one.
+// quern eval MODEL FILE: reads a text token by token and compares each prediction with the next one. With --data, the loss of examples.
 #include "verbs.hpp"
 
 #include "engine.hpp"
 #include "numbers.hpp"
 #include "progress.hpp"
 #include "shapes.hpp"
+#include "training_settings.hpp"
 #include "where.hpp"
 
 #include "quern/base/files.hpp"
@@ -26,10 +27,49 @@ void write_logits(base::NewFile& file, const quern_evaluation_info& info) {
   check_logits(file.commit());
 }
 
+int evaluate_data(const CommandLine& line, const Settings& settings) {
+  const EvalFlags& flags = line.eval;
+  // The rate is required of settings, and nothing is trained here.
+  const Json given = {{"base_model", flags.model.path}, {"datasets", {{{"path", *flags.data}}}}, {"learning_rate", 1e-4}};
+  const OpenedTraining training = open_settings(given.dump(), flags.overrides, nullptr);
+  const Runtime runtime = open_runtime(settings);
+  check(quern_runtime_ready(runtime.get()));
+  const std::optional<ScaledAdapter> named = adapter_of("eval", flags.model);
+  quern_merge_adapter adapter{};
+  adapter.struct_size = sizeof adapter;
+  if (named) adapter.path = named->path.c_str(), adapter.scale = named->scale;
+  Progress progress("reading", *flags.data, "examples", line.quiet);
+  quern_training_callbacks callbacks{};
+  callbacks.struct_size = sizeof callbacks;
+  callbacks.user = &progress;
+  callbacks.warning = [](void*, const char* sentence) { write_error_line(std::string("warning: ") + sentence); };
+  callbacks.progress = [](void* bar, std::uint64_t done, std::uint64_t total) {
+    static_cast<Progress*>(bar)->show(done, total);
+    return 0;
+  };
+  const quern_training_callbacks* told = &callbacks;
+  const quern_merge_adapter* used = named ? &adapter : nullptr;
+  const Text text = make<Text>(quern_training_evaluate_json, runtime.get(), training.get(), flags.model.path.c_str(), used, told);
+  progress.end();
+  const Json result = Json::parse(view(text));
+  if (line.json) {
+    write_json(result);
+  } else {
+    const auto number = [&](const char* name, int digits) {
+      const Json& value = result.at(name);
+      return value.is_null() ? std::string("not finite") : fixed(value.get<double>(), digits);
+    };
+    write_out(data_line("data", result.at("data")) + "\nloss        " + number("loss", 6) + "\nperplexity  " + number("perplexity", 4) +
+              "\n");
+  }
+  return exit_ok;
+}
+
 }  // namespace
 
 int eval_verb(const CommandLine& line, const Settings& settings) {
   const EvalFlags& flags = line.eval;
+  if (flags.data) return evaluate_data(line, settings);
   const std::string text = read_file(flags.file);
   base::NewFile logits;  // made before anything is computed, so that a wrong path costs nothing
   if (flags.logits_file) check_logits(base::NewFile::create(*flags.logits_file, logits));

@@ -1,9 +1,11 @@
-// quern show MODEL: what the file says of itself. Loads no weights.
+// quern show MODEL: what the file of a model or an adapter has. Loads no weights.
 #include "verbs.hpp"
 
 #include "engine.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
+
+#include <cstdio>
 
 namespace quern::cli {
 namespace {
@@ -30,6 +32,43 @@ void put_row(std::string& out, std::string name, const std::string& value) {
   out += name + value + "\n";
 }
 
+/// "0-29", "1, 3-5": numbers in ascending order.
+std::string ranges(const Json& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    const auto first = numbers[i].get<std::uint64_t>();
+    auto last = first;
+    for (++i; i < numbers.size() && numbers[i].get<std::uint64_t>() == last + 1; ++i) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(first) + (last == first ? "" : "-" + std::to_string(last));
+  }
+  return text;
+}
+
+std::string adapter_words(const Json& value) {
+  if (!value.is_number_float()) return words(value);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value.get<double>());
+  return text;
+}
+
+std::string list(const Json& values) {
+  std::string text;
+  for (const Json& value : values) text += (text.empty() ? "" : ", ") + adapter_words(value);
+  return text;
+}
+
+void put_adapter(std::string& out, const Json& adapter) {
+  out += "\nadapter\n";
+  for (const auto& member : adapter.items()) {
+    const Json& value = member.value();
+    if (value.is_null()) continue;
+    put_row(out, "  " + member.key(),
+            shortened(member.key() == "layers" ? ranges(value)
+                      : value.is_array()       ? list(value)
+                                               : adapter_words(value)));
+  }
+}
+
 void put_members(std::string& out, const Json& object, const char* title) {
   if (!object.is_object() || object.empty()) return;
   out += std::string("\n") + title + "\n";
@@ -54,6 +93,7 @@ std::string page(const Json& json, bool tensors) {
     else if (member.key() == "file_bytes" && value.is_number_unsigned()) put_row(out, "file size", byte_words(value.get<std::uint64_t>()));
     else if (!value.is_structured()) put_row(out, member.key(), shortened(words(value)));
   }
+  if (const auto adapter = json.find("adapter"); adapter != json.end() && adapter->is_object()) put_adapter(out, *adapter);
   put_members(out, json.value("shape", Json::object()), "shape");
   if (const auto weights = json.find("weights"); weights != json.end() && weights->is_object()) {
     out += "\nweights\n";

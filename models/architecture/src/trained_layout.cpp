@@ -49,7 +49,7 @@ TrainedLayout adapter_layout(const Hyperparameters& model, const std::vector<std
   }
   if (rank < 1 || rank > 65536) throw Error(QUERN_INVALID_ARGUMENT, concat("an adapter's rank is ", rank, "; it must be 1 to 65536"));
   const double scale = alpha / (rank_stabilised ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank));
-  TrainedLayout layout;
+  std::vector<AdapterPlace> places;
   for (const std::uint32_t layer : layers) {
     if (layer >= model.layers)
       throw Error(QUERN_INVALID_ARGUMENT,
@@ -64,10 +64,18 @@ TrainedLayout adapter_layout(const Hyperparameters& model, const std::vector<std
                            .outputs = part.outputs,
                            .scale = scale,
                            .salt = static_cast<std::uint32_t>(layer * known.size() + place)};
-      adapter.a = append(layout, static_cast<std::uint64_t>(rank * part.inputs));
-      adapter.b = append(layout, static_cast<std::uint64_t>(rank * part.outputs));
-      layout.adapters.push_back(std::move(adapter));
+      places.push_back(std::move(adapter));
     }
+  }
+  return adapter_layout(std::move(places));
+}
+
+TrainedLayout adapter_layout(std::vector<AdapterPlace> places) {
+  TrainedLayout layout;
+  layout.adapters = std::move(places);
+  for (AdapterPlace& place : layout.adapters) {
+    place.a = append(layout, static_cast<std::uint64_t>(place.rank * place.inputs));
+    place.b = append(layout, static_cast<std::uint64_t>(place.rank * place.outputs));
   }
   layout.decayed = layout.elements;
   return layout;

@@ -116,6 +116,13 @@ Adapter read_folder(const std::string& folder) {
   return read_tensors(config, safetensors::File::open(tensors_path));
 }
 
+std::optional<std::string> folder_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return path;
+  if (path.ends_with(tensors_name)) return path.substr(0, path.size() - tensors_name.size());
+  return path == tensors_name.substr(1) ? std::optional<std::string>(".") : std::nullopt;
+}
+
 Adapter read_memory(std::string_view config, std::span<const std::byte> tensors, const std::string& name) {
   return read_tensors(read_config(config, concat(name, config_name)), safetensors::File::from_memory(tensors, concat(name, tensors_name)));
 }

@@ -45,8 +45,8 @@ std::optional<Place> place_of_tensor(std::string_view name) {
   return std::nullopt;
 }
 
-void check_kind(const gguf::File& file, const BaseShape& base) {
-  if (const auto type = file.find_string("general.type"); type != "adapter")
+void check_kind(const gguf::File& file) {
+  if (const auto type = file.find_string("general.type"); !is_adapter(file))
     throw file.bad_key("general.type", type ? concat("is ", in_quotes(*type), ", so this is not an adapter")
                                             : std::string("is missing, so this is a model and not an adapter"));
   if (const std::string_view kind = file.require_string("adapter.type"); kind != "lora")
@@ -54,8 +54,6 @@ void check_kind(const gguf::File& file, const BaseShape& base) {
   if (file.has("adapter.alora.invocation_tokens"))
     throw Error(QUERN_UNSUPPORTED,
                 concat(file.name(), ": key 'adapter.alora.invocation_tokens': adapters that begin at a token are not read"));
-  if (const std::string_view name = file.require_string("general.architecture"); name != base.architecture)
-    throw file.bad_key("general.architecture", concat("is ", in_quotes(name), ", but the base is ", in_quotes(base.architecture)));
 }
 
 /// The name that peft loads the base by, where the file has its address; else its name, or nothing.
@@ -95,10 +93,8 @@ double file_alpha(const Adapter& adapter) {
   return alpha;
 }
 
-}  // namespace
-
-Adapter read_gguf(const gguf::File& file, const BaseShape& base) {
-  check_kind(file, base);
+/// With the rows of B as the file has them.
+Adapter read_as_stored(const gguf::File& file) {
   Adapter adapter;
   adapter.alpha = file.require_f64("adapter.lora.alpha");
   adapter.base_model = base_name(file);
@@ -117,12 +113,28 @@ Adapter read_gguf(const gguf::File& file, const BaseShape& base) {
   }
   adapter.matrices = pairs.take();
   adapter.rank = adapter.matrices.front().rank;
-  for (AdapterMatrix& matrix : adapter.matrices) {
-    reorder(matrix, base, gguf_row_order(base.architecture), RowOrder::halves);
-    // An alpha of 0 stands for a scale of 1 there, whatever the rank.
-    if (file.require_f64("adapter.lora.alpha") == 0) matrix.alpha = static_cast<double>(matrix.rank);
+  if (adapter.alpha == 0) {  // which stands for a scale of 1 there, whatever the rank
+    for (AdapterMatrix& matrix : adapter.matrices) matrix.alpha = static_cast<double>(matrix.rank);
+    adapter.alpha = static_cast<double>(adapter.rank);
   }
-  if (adapter.alpha == 0) adapter.alpha = static_cast<double>(adapter.rank);
+  return adapter;
+}
+
+}  // namespace
+
+bool is_adapter(const gguf::File& file) { return file.find_string("general.type") == "adapter"; }
+
+Adapter describe_gguf(const gguf::File& file) {
+  check_kind(file);
+  return read_as_stored(file);
+}
+
+Adapter read_gguf(const gguf::File& file, const BaseShape& base) {
+  check_kind(file);
+  if (const std::string_view name = file.require_string("general.architecture"); name != base.architecture)
+    throw file.bad_key("general.architecture", concat("is ", in_quotes(name), ", but the base is ", in_quotes(base.architecture)));
+  Adapter adapter = read_as_stored(file);
+  for (AdapterMatrix& matrix : adapter.matrices) reorder(matrix, base, gguf_row_order(base.architecture), RowOrder::halves);
   return adapter;
 }
 

@@ -10,6 +10,18 @@
 using namespace quern;
 using namespace quern::c_api;
 
+std::vector<std::string> quern::c_api::adapter_paths(const char* const* paths, std::uint64_t count) {
+  constexpr std::uint64_t most_adapters = 4096;
+  if (count > most_adapters) throw Error(QUERN_INVALID_ARGUMENT, concat(count, " adapters were given; at most ", most_adapters));
+  if (count > 0) require(paths, "adapters");
+  std::vector<std::string> list;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    require(paths[i], "the path of an adapter");
+    list.emplace_back(paths[i]);
+  }
+  return list;
+}
+
 extern "C" {
 
 quern_status quern_merge(quern_runtime* runtime, const char* base, const quern_merge_adapter* adapters, uint64_t count,

@@ -13,7 +13,7 @@ struct quern_estimate {
 
 namespace {
 
-runtime::ModelOptions model_options(const quern_estimate_options& o) {
+runtime::ModelOptions model_options(const quern_estimate_options& o, bool compiles) {
   if (o.activations > QUERN_ACTIVATIONS_F32) throw Error(QUERN_INVALID_ARGUMENT, concat("activations is ", o.activations));
   if (o.kv > QUERN_KV_F32) throw Error(QUERN_INVALID_ARGUMENT, concat("kv is ", o.kv));
   runtime::ModelOptions options;
@@ -21,6 +21,9 @@ runtime::ModelOptions model_options(const quern_estimate_options& o) {
   options.sequences = o.sequences == 0 ? 1 : o.sequences;
   options.exact = o.activations == QUERN_ACTIVATIONS_F32;
   options.kv_dtype = o.kv == QUERN_KV_F32 ? QUERN_F32 : QUERN_F16;
+  options.adapters = adapter_paths(o.adapters, o.adapter_count);
+  if (!options.adapters.empty() && !compiles)
+    throw Error(QUERN_INVALID_ARGUMENT, "an estimate with adapters needs a runtime and a model file; give both, or leave the adapters out");
   return options;
 }
 
@@ -34,7 +37,7 @@ quern_status quern_estimate_file(quern_runtime* runtime, const char* path, const
     *out = nullptr;
     require(path, "path");
     if (runtime != nullptr) runtime->require_same_process("runtime");
-    const runtime::ModelOptions wanted = model_options(whole(options, "quern_estimate_options"));
+    const runtime::ModelOptions wanted = model_options(whole(options, "quern_estimate_options"), runtime != nullptr);
     *out = new quern_estimate{runtime::estimate_file(runtime == nullptr ? nullptr : runtime->runtime.get(), path, wanted)};
   });
 }
@@ -45,7 +48,7 @@ quern_status quern_estimate_shape(const quern_shape* shape, const quern_estimate
     *out = nullptr;
     require(shape, "shape");
     const auto s = whole(shape, "quern_shape");
-    const runtime::ModelOptions wanted = model_options(whole(options, "quern_estimate_options"));
+    const runtime::ModelOptions wanted = model_options(whole(options, "quern_estimate_options"), false);
     const runtime::ShapeNumbers numbers{s.hidden, s.feed_forward, s.layers, s.vocabulary, s.heads, s.kv_heads, s.head_size, s.tied != 0};
     *out = new quern_estimate{runtime::estimate_shape(numbers, wanted.context, wanted.sequences, wanted.kv_dtype)};
   });
@@ -69,6 +72,7 @@ quern_status quern_estimate_get_info(const quern_estimate* estimate, quern_estim
     info.scratch_known = e.scratch_known ? 1 : 0;
     info.fits = e.fits() ? 1 : 0;
     info.dtypes = static_cast<std::uint32_t>(e.formats.size());
+    info.adapter_bytes = e.adapter_bytes;
     give(out, info, "quern_estimate_info");
   });
 }

@@ -137,6 +137,8 @@ inline void check_sequence(const quern_session* session, std::uint32_t sequence,
   }
 }
 
+/// Of a list of options. Throws Error(QUERN_INVALID_ARGUMENT).
+std::vector<std::string> adapter_paths(const char* const* paths, std::uint64_t count);
 /// "avx2" of kernels named "matmul.q4_1.avx2", ...: the ending that most nodes ran with.
 std::string kernel_set(const quern::runtime::DeviceShare& share);
 /// "cpu" of "cpu:0".

@@ -120,14 +120,7 @@ quern_status quern_model_load(quern_runtime* runtime, const char* path, const qu
     if (o.embeddings > 1) throw Error(QUERN_INVALID_ARGUMENT, concat("embeddings is ", o.embeddings, "; it is 0 or 1"));
     wanted.embeddings = o.embeddings == 1;
     wanted.tokenizer_pre = text_or_empty(o.tokenizer_pre);
-    constexpr std::uint64_t most_adapters = 4096;
-    if (o.adapter_count > most_adapters)
-      throw Error(QUERN_INVALID_ARGUMENT, concat(o.adapter_count, " adapters were given; at most ", most_adapters));
-    if (o.adapter_count > 0) require(o.adapters, "adapters");
-    for (std::uint64_t i = 0; i < o.adapter_count; ++i) {
-      require(o.adapters[i], "the path of an adapter");
-      wanted.adapters.emplace_back(o.adapters[i]);
-    }
+    wanted.adapters = adapter_paths(o.adapters, o.adapter_count);
     if (o.progress != nullptr) {
       wanted.progress = [call = o.progress, user = o.progress_user](std::uint64_t done, std::uint64_t total) {
         return call_back(call, user, done, total) == 0;

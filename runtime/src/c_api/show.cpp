@@ -1,13 +1,19 @@
-// quern_show_json: what a model file says of itself, without loading it.
+// quern_show_json: what a file of a model or an adapter has, without loading it.
 //
 // The text has a few MiB at most, whatever the file holds. Long strings and arrays are shown as their type and size. Keys and tensors
 // behind what fits are counted.
 #include "boundary.hpp"
 #include "handles.hpp"
 
+#include "quern/base/files.hpp"
+#include "quern/graph/file_error.hpp"
 #include "quern/graph/json_writer.hpp"
+#include "quern/models/peft.hpp"
+#include "quern/models/safetensors.hpp"
 
+#include <functional>
 #include <map>
+#include <set>
 
 using namespace quern;
 using namespace quern::c_api;
@@ -106,61 +112,203 @@ void write_shape_or_refusal(JsonWriter& json, const gguf::File& file) {
   json.member("refusal", refusal);
 }
 
-/// Returns how many are left out.
-std::size_t write_metadata(JsonWriter& json, const gguf::File& file) {
-  const std::vector<std::string_view> keys = file.keys();
-  const std::size_t most = json.size() + most_text;
-  std::size_t written = 0;
-  json.begin_object();
-  for (; written < keys.size() && json.size() < most; ++written) {
-    json.key(keys[written]);
-    write_value(json, file, keys[written]);
+struct ShownTensor {
+  std::string_view name;
+  std::string dtype;
+  std::span<const std::uint64_t> shape;
+  std::uint64_t elements, bytes;
+};
+
+/// What the files of models and of adapters have in common.
+struct Contents {
+  std::vector<std::string_view> keys;
+  std::function<void(JsonWriter&, std::string_view key)> write_value;
+  std::vector<ShownTensor> tensors;
+};
+
+Contents contents_of(const gguf::File& file) {
+  Contents contents{file.keys(), [&file](JsonWriter& json, std::string_view key) { write_value(json, file, key); }, {}};
+  for (const gguf::TensorInfo& tensor : file.tensors())
+    contents.tensors.push_back({tensor.name, graph::dtype_name(tensor.dtype), std::span(tensor.dims).first(tensor.n_dims),
+                                tensor.elements(), tensor.bytes});
+  return contents;
+}
+
+Contents contents_of(const safetensors::File& file) {
+  Contents contents;
+  for (const auto& [key, text] : file.metadata()) contents.keys.push_back(key);
+  contents.write_value = [&file](JsonWriter& json, std::string_view key) {
+    write_string(json, std::string_view(file.metadata().at(std::string(key))));
+  };
+  for (const safetensors::TensorInfo& tensor : file.tensors()) {
+    const quern_dtype dtype = safetensors::float_type(tensor.dtype);
+    contents.tensors.push_back({tensor.name,
+                                dtype == QUERN_DTYPE_NONE ? std::string(safetensors::name_of(tensor.dtype)) : graph::dtype_name(dtype),
+                                tensor.shape, tensor.elements(), tensor.bytes});
   }
-  json.end_object();
-  return keys.size() - written;
+  return contents;
 }
 
 /// Returns how many are left out.
-std::size_t write_tensors(JsonWriter& json, const gguf::File& file) {
+std::size_t write_metadata(JsonWriter& json, const Contents& contents) {
+  const std::size_t most = json.size() + most_text;
+  std::size_t written = 0;
+  json.begin_object();
+  for (; written < contents.keys.size() && json.size() < most; ++written) {
+    json.key(contents.keys[written]);
+    contents.write_value(json, contents.keys[written]);
+  }
+  json.end_object();
+  return contents.keys.size() - written;
+}
+
+/// Returns how many are left out.
+std::size_t write_tensors(JsonWriter& json, const Contents& contents) {
   const std::size_t most = json.size() + most_text;
   std::size_t written = 0;
   json.begin_array();
-  for (; written < file.tensors().size() && json.size() < most; ++written) {
-    const gguf::TensorInfo& tensor = file.tensors()[written];
+  for (; written < contents.tensors.size() && json.size() < most; ++written) {
+    const ShownTensor& tensor = contents.tensors[written];
     json.begin_object();
     json.member("name", tensor.name);
-    json.member("dtype", graph::dtype_name(tensor.dtype));
-    json.key("shape");
-    json.begin_array();
-    for (std::uint32_t d = 0; d < tensor.n_dims; ++d) json.value(tensor.dims[d]);
-    json.end_array();
+    json.member("dtype", tensor.dtype);
+    json.member("shape", tensor.shape);
     json.member("bytes", tensor.bytes);
     json.end_object();
   }
   json.end_array();
-  return file.tensors().size() - written;
+  return contents.tensors.size() - written;
 }
 
-std::string show(const gguf::File& file) {
-  std::uint64_t parameters = 0;
+/// The members that end the object.
+void write_contents(JsonWriter& json, const Contents& contents) {
   std::map<std::string, std::uint64_t> weights;
-  for (const gguf::TensorInfo& tensor : file.tensors()) {
-    parameters += tensor.elements();
-    weights[graph::dtype_name(tensor.dtype)] += tensor.bytes;
+  for (const ShownTensor& tensor : contents.tensors) weights[tensor.dtype] += tensor.bytes;
+  json.key("weights");
+  json.begin_object();
+  for (const auto& [dtype, bytes] : weights) json.member(dtype, bytes);
+  json.end_object();
+  json.key("metadata");
+  const std::size_t keys_left_out = write_metadata(json, contents);
+  json.key("tensors");
+  const std::size_t tensors_left_out = write_tensors(json, contents);
+  if (keys_left_out != 0) json.member("metadata_left_out", keys_left_out);
+  if (tensors_left_out != 0) json.member("tensors_left_out", tensors_left_out);
+  json.end_object();
+}
+
+std::uint64_t parameters_of(const Contents& contents) {
+  std::uint64_t parameters = 0;
+  for (const ShownTensor& tensor : contents.tensors) parameters += tensor.elements;
+  return parameters;
+}
+
+/// What an adapter changes and how much: each number that occurs once. A GGUF file has neither dropout nor rsLoRA.
+void write_adapter(JsonWriter& json, const peft::Adapter& adapter, std::size_t tensors, bool of_gguf) {
+  std::set<std::int64_t> ranks;
+  std::set<double> alphas, scales;
+  std::set<peft::Target> targets;
+  std::set<std::uint32_t> layers;
+  for (const peft::AdapterMatrix& matrix : adapter.matrices) {
+    ranks.insert(matrix.rank);
+    alphas.insert(matrix.alpha.value_or(adapter.alpha));
+    scales.insert(adapter.scale(matrix));
+    targets.insert(matrix.target);
+    layers.insert(matrix.layer);
   }
+  json.begin_object();
+  json.member("ranks", ranks);
+  json.member("alphas", alphas);
+  json.member("rslora", of_gguf ? std::nullopt : std::optional(adapter.rslora));
+  json.member("scales", scales);
+  json.member("dropout", of_gguf ? std::nullopt : std::optional(adapter.dropout));
+  json.key("targets");
+  json.begin_array();
+  for (const peft::Target target : targets) json.value(peft::peft_name(target));
+  json.end_array();
+  json.member("layers", layers);
+  json.member("matrices", adapter.matrices.size());
+  json.member("tensors", tensors);
+  json.end_object();
+}
+
+/// The members that follow the head of an adapter's object. Where the reader refuses it, the rest is still worth showing.
+void write_adapter_members(JsonWriter& json, const std::function<peft::Adapter()>& read, const Contents& contents, bool of_gguf) {
+  std::optional<peft::Adapter> adapter;
+  std::optional<std::string> refusal;
+  try {
+    adapter = read();
+  } catch (const Error& error) { refusal = error.what(); }
+  json.key("base_model");
+  write_string(json, adapter && !adapter->base_model.empty() ? std::optional<std::string_view>(adapter->base_model) : std::nullopt);
+  json.member("parameters", parameters_of(contents));
+  json.key("adapter");
+  if (adapter) write_adapter(json, *adapter, contents.tensors.size(), of_gguf);
+  else json.value(nullptr);
+  json.member("refusal", refusal);
+  write_contents(json, contents);
+}
+
+constexpr std::string_view what_is_shown =
+    "a model is a GGUF file, and an adapter a peft folder, its adapter_model.safetensors or a GGUF file";
+
+std::string show_folder(const std::string& path, const std::string& folder) {
+  base::OpenedFile config, tensors;
+  const std::string name = concat(folder, "/adapter_model.safetensors");
+  if (base::open_file(concat(folder, "/adapter_config.json"), config).fault == base::FileFault::not_found)
+    throw Error(QUERN_NOT_FOUND, path == folder ? concat(path, ": is a folder without adapter_config.json; ", what_is_shown)
+                                                : concat(path, ": there is no adapter_config.json beside it; ", what_is_shown));
+  if (base::open_file(name, tensors)) peft::read_folder(folder);  // which says why, also of other files that would be there instead
+  const safetensors::File file = safetensors::File::open(name);
+  const Contents contents = contents_of(file);
+  JsonWriter json;
+  json.begin_object();
+  json.member("file", path);
+  json.member("file_bytes", static_cast<std::uint64_t>(tensors.status.st_size));
+  json.member("kind", "adapter");
+  json.member("format", "peft");
+  json.member("version", nullptr);
+  json.member("architecture", nullptr);  // the folder does not name it
+  json.member("name", nullptr);
+  write_adapter_members(
+      json, [&] { return peft::read_folder(folder); }, contents, false);
+  return json.take();
+}
+
+gguf::File open_gguf(const std::string& path) {
+  try {
+    return gguf::File::open(path);
+  } catch (const Error& error) {
+    std::string head;
+    if (error.code() != QUERN_BAD_MODEL || base::read_head(path, head, 4) || head == "GGUF") throw;
+    throw Error(error.code(), concat(error.what(), "; ", what_is_shown));
+  }
+}
+
+std::string show(const std::string& path) {
+  if (const std::optional<std::string> folder = peft::folder_of(path)) return show_folder(path, *folder);
+  const gguf::File file = open_gguf(path);
+  const Contents contents = contents_of(file);
+  const bool is_adapter = peft::is_adapter(file);
   const auto architecture = file.find_string("general.architecture");
   const auto tokens = file.find_strings("tokenizer.ggml.tokens");
   JsonWriter json;
   json.begin_object();
   json.member("file", file.name());
   json.member("file_bytes", file.file_bytes());
+  json.member("kind", is_adapter ? "adapter" : "model");
   json.member("format", "gguf");
   json.member("version", file.version());
   json.key("architecture");
   write_string(json, architecture);
   json.key("name");
   write_string(json, file.find_string("general.name"));
-  json.member("parameters", file.tensors().empty() ? std::nullopt : std::optional(parameters));
+  if (is_adapter) {
+    write_adapter_members(
+        json, [&] { return peft::describe_gguf(file); }, contents, true);
+    return json.take();
+  }
+  json.member("parameters", file.tensors().empty() ? std::nullopt : std::optional(parameters_of(contents)));
   json.member("context_length", architecture ? file.find_u64(concat(*architecture, ".context_length")) : std::nullopt);
   json.member("vocabulary_size", tokens ? std::optional(tokens->size()) : std::nullopt);
   json.key("chat_template");
@@ -170,17 +318,7 @@ std::string show(const gguf::File& file) {
   json.begin_array();
   if (const std::string warning = pre_tokenizer_warning(file); !warning.empty()) json.value(warning);
   json.end_array();
-  json.key("weights");
-  json.begin_object();
-  for (const auto& [dtype, bytes] : weights) json.member(dtype, bytes);
-  json.end_object();
-  json.key("metadata");
-  const std::size_t keys_left_out = write_metadata(json, file);
-  json.key("tensors");
-  const std::size_t tensors_left_out = write_tensors(json, file);
-  if (keys_left_out != 0) json.member("metadata_left_out", keys_left_out);
-  if (tensors_left_out != 0) json.member("tensors_left_out", tensors_left_out);
-  json.end_object();
+  write_contents(json, contents);
   return json.take();
 }
 
@@ -191,6 +329,6 @@ extern "C" quern_status quern_show_json(const char* path, quern_text** out) {
     require(out, "out");
     *out = nullptr;
     require(path, "path");
-    *out = make_text(show(gguf::File::open(path)));
+    *out = make_text(show(path));
   });
 }

@@ -2,6 +2,7 @@
 #include "boundary.hpp"
 #include "handles.hpp"
 
+#include "../data_loss.hpp"
 #include "../trainer.hpp"
 
 #include "quern/training/settings_file.hpp"
@@ -92,9 +93,20 @@ runtime::TrainingCallbacks callbacks_of(const quern_training_callbacks& c) {
     };
   if (c.saved != nullptr)
     callbacks.saved = [c](const std::string& folder, std::uint64_t step) { tell(c.saved, c.user, step, folder.c_str()); };
+  if (c.progress != nullptr)
+    callbacks.progress = [c](std::uint64_t done, std::uint64_t total) { return call_back(c.progress, c.user, done, total) == 0; };
   if (c.warning != nullptr) callbacks.warning = [c](const std::string& sentence) { tell(c.warning, c.user, sentence.c_str()); };
   return callbacks;
 }
+
+std::shared_ptr<runtime::Runtime> ready(const quern_runtime& runtime) {
+  std::shared_ptr<runtime::Runtime> kept = runtime.runtime;
+  kept->require_ready();
+  require_driver_stack(kept->devices());
+  return kept;
+}
+
+std::string base_of(const training::Settings& settings, const char* base) { return base == nullptr ? settings.base_model : base; }
 
 std::unique_ptr<runtime::Trainer> trainer_of(quern_runtime* runtime, const quern_training* training, const char* base,
                                              const quern_training_callbacks* callbacks, runtime::Trainer::Until until) {
@@ -102,11 +114,8 @@ std::unique_ptr<runtime::Trainer> trainer_of(quern_runtime* runtime, const quern
   c_api::require(static_cast<const void*>(training), "training");
   const runtime::TrainingCallbacks told = callbacks_of(whole(callbacks, "quern_training_callbacks"));
   const Owner::Use use(runtime);
-  const std::shared_ptr<runtime::Runtime> kept = runtime->runtime;
-  kept->require_ready();
-  require_driver_stack(kept->devices());
   const training::Settings settings = training->parsed.settings;
-  return std::make_unique<runtime::Trainer>(kept, base == nullptr ? settings.base_model : std::string(base), settings, told, until);
+  return std::make_unique<runtime::Trainer>(ready(*runtime), base_of(settings, base), settings, told, until);
 }
 
 std::uint32_t end_of(runtime::TrainingEnd end) {
@@ -210,6 +219,26 @@ quern_status quern_training_estimate_json(quern_runtime* runtime, const quern_tr
     require(out, "out");
     *out = nullptr;
     *out = make_text(trainer_of(runtime, training, base, callbacks, runtime::Trainer::Until::compiled)->estimate_json());
+  });
+}
+
+quern_status quern_training_evaluate_json(quern_runtime* runtime, const quern_training* training, const char* base,
+                                          const quern_merge_adapter* adapter, const quern_training_callbacks* callbacks, quern_text** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(runtime, "runtime");
+    require(training, "training");
+    std::optional<runtime::ScaledAdapter> read;
+    if (adapter != nullptr) {
+      const auto given = whole(adapter, "quern_merge_adapter");
+      require(given.path, "the adapter's path");
+      read = {given.path, given.scale == 0 ? 1 : given.scale};
+    }
+    const runtime::TrainingCallbacks told = callbacks_of(whole(callbacks, "quern_training_callbacks"));
+    const Owner::Use use(runtime);
+    const training::Settings settings = training->parsed.settings;  // a callback may release it
+    *out = make_text(runtime::evaluate_data_json(ready(*runtime), base_of(settings, base), settings, read, told));
   });
 }
 

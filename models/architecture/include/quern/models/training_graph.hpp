@@ -43,6 +43,9 @@ struct TrainedLayout {
 TrainedLayout adapter_layout(const Hyperparameters& model, const std::vector<std::uint32_t>& layers, const std::vector<std::string>& parts,
                              std::int64_t rank, double alpha, bool rank_stabilised);
 
+/// These places, whose a and b it sets.
+TrainedLayout adapter_layout(std::vector<AdapterPlace> places);
+
 /// All tensors of the file: matrices, which decay, before norms and biases, which do not.
 TrainedLayout full_layout(const Hyperparameters& model, const gguf::File& file);
 

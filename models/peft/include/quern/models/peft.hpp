@@ -92,6 +92,9 @@ std::vector<float> reorder_rows(std::span<const float> rows, std::int64_t column
 Adapter read_folder(const std::string& folder);
 /// The same from memory; `name` stands for the folder in errors.
 Adapter read_memory(std::string_view config, std::span<const std::byte> tensors, const std::string& name);
+/// The folder that a path means: the path itself where a folder is there, or the one that its adapter_model.safetensors lies in. Nothing for
+/// any other.
+std::optional<std::string> folder_of(const std::string& path);
 
 /// Writes the two files as peft 0.21 does, makes the folder where it is missing, and replaces the files where they are there. `dtype` is
 /// QUERN_F32, QUERN_F16 or QUERN_BF16. Throws Error(QUERN_INVALID_ARGUMENT) for an adapter whose sizes contradict each other or that has a
@@ -103,6 +106,10 @@ void write_folder(const Adapter& adapter, const std::string& folder, quern_dtype
 /// LoRA. What does not fit `base` is for check_fits(), but heads that do not divide rows of q or k are refused here.
 Adapter read_gguf(const gguf::File& file, const BaseShape& base);
 Adapter read_gguf(const std::string& path, const BaseShape& base);
+/// Whether a GGUF file is an adapter, and not a model.
+bool is_adapter(const gguf::File& file);
+/// As read_gguf() where no base is at hand, to show what a file has: B of q and k has its rows in the file's order.
+Adapter describe_gguf(const gguf::File& file);
 
 /// Writes a GGUF adapter for `base`, which it must fit (check_fits). The file has one alpha and no key for rsLoRA: alpha * sqrt(rank) is
 /// written then. Matrices that would need different ones are refused with Error(QUERN_UNSUPPORTED). `name` becomes general.name unless it
