@@ -75,7 +75,8 @@ def extended(program, report, _, steps=500):
     check_allocations(program, report, "tinyllama-long", config, run)
     # The first steps of a process choose kernels; the rate of a step is asked for behind them, as memory is.
     seconds = sorted(step["seconds"] for step in run.steps[20:])
-    report.at_most("the slowest step but 1 % of tinyllama-long, beside the median", seconds[math.ceil(0.99 * len(seconds)) - 1] / statistics.median(seconds), 1.2)
+    report.at_most("the slowest step but 1 % of tinyllama-long, beside the median",
+                   seconds[math.ceil(0.99 * len(seconds)) - 1] / statistics.median(seconds), 1.2)
 
 
 def check_resumed(report, killed, resumed, at, save):

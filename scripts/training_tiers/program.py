@@ -132,7 +132,7 @@ class Program:
         code, out, err = self.call("devices", "--json")
         devices = json.loads(out)["devices"] if out.startswith("{") else []
         chosen = [one for one in devices if one.get("selected")]
-        if code != 0 or len(chosen) != 1 or chosen[0]["backend"] != self.backend:
+        if code != 0 or {one["backend"] for one in chosen} != {self.backend}:
             raise Unusable(f"the backend {self.backend} does not load: {last_line(err)}")
         version = self.call("--version")[1].splitlines()
         names = ("name", "backend", "description", "device_class", "architecture", "driver", "memory_total")
