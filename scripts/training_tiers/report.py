@@ -44,6 +44,7 @@ class Report:
         return bool(self.content["tiers"]) and all(one["passed"] for one in self.content["tiers"])
 
     def add(self, name, asked, measured, bound, passed, sentence):
+        name = name.rstrip(",")  # which a sentence goes on behind
         check = {"tier": self.tier, "check": name, "asked": asked, "measured": plain(measured), "bound": plain(bound), "passed": bool(passed)}
         if not passed:
             check["fault"] = sentence
