@@ -9,7 +9,7 @@
 namespace quern::graph {
 
 GradientCall::GradientCall(Graph& graph, std::uint32_t index, SavedValues& saved, Contributions& contributions, std::vector<ValueId> dy,
-                           std::vector<bool> wanted)
+                           std::vector<bool> wanted, std::uint64_t decoded_bytes)
     : graph_(graph),
       index_(index),
       node_(graph.nodes()[index]),
@@ -17,7 +17,8 @@ GradientCall::GradientCall(Graph& graph, std::uint32_t index, SavedValues& saved
       contributions_(contributions),
       dy_(std::move(dy)),
       wanted_(std::move(wanted)),
-      given_(wanted_.size()) {}
+      given_(wanted_.size()),
+      decoded_bytes_(decoded_bytes) {}
 
 ValueId GradientCall::in(std::size_t i) { return has(i) ? saved_.input(index_, node_.inputs[i]) : no_value; }
 

@@ -171,6 +171,22 @@ TEST(Differentiate, AWeightOfABlockFormatIsCastOnceAUse) {
   }
 }
 
+TEST(Differentiate, AWeightThatIsLargeWhenDecodedIsCastInParts) {
+  for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) {
+    B b(dtype);
+    b.options.decoded_bytes = 1;
+    b.loss(ops::matmul(b.g, b.x({b.tokens, 32}), b.constant(QUERN_Q8_0, {600, 32}), no_value, no_value, {.alpha = 0.5}));
+    b.check();
+    std::vector<std::int64_t> rows;
+    for (const Node& node : b.g.nodes())
+      if (const graph::Value& value = b.g.value(node.outputs[0]); node.op == QUERN_OP_CAST && value.shape[0].symbol == 0) {
+        rows.push_back(value.shape[0].size);
+        EXPECT_EQ(value.dtype, dtype);
+      }
+    EXPECT_EQ(rows, (std::vector<std::int64_t>{256, 256, 88}));
+  }
+}
+
 TEST(Differentiate, NodesInheritNameConversionsAndDeterminism) {
   B b;
   graph::NodeOptions options = named("blk.0.q");

@@ -82,10 +82,43 @@ namespace gradients {
 
 namespace {
 
+/// da = alpha dy b for b of a block format, decoded so many rows at a time.
+ValueId of_a_by_parts(GradientCall& call, ValueId b, std::int64_t rows) {
+  Graph& graph = call.graph();
+  const Shape whole = graph.value(b).shape, dy_shape = graph.value(call.dy()).shape;
+  const quern_dtype b_dtype = graph.value(b).dtype, dtype = graph.value(call.dy()).dtype;
+  const std::vector<std::int64_t> strides = graph.strides(call.dy());
+  const ops::MatmulAttributes how{.transpose_b = true, .alpha = call.number(QUERN_KEY_ALPHA)};
+  ValueId sum = no_value;
+  for (std::int64_t first = 0; first < whole[0].size; first += rows) {
+    const Dim count(std::min(rows, whole[0].size - first));
+    const ValueId part = call.as(graph.view(b, {count, whole[1]}, {}, byte_size(b_dtype, {Dim(first), whole[1]})), dtype);
+    Shape columns = dy_shape;
+    columns.back() = count;
+    const ValueId dy = graph.view(call.dy(), columns, strides, static_cast<std::uint64_t>(first * strides.back()));
+    sum = ops::matmul(graph, dy, part, no_value, sum, how, call.how(QUERN_F32));
+  }
+  return call.as(sum, call.sum_dtype(0));
+}
+
+/// How many rows of b are decoded at a time: all of them, or even parts within the limit, whose rows keep them aligned.
+std::int64_t rows_decoded(GradientCall& call, ValueId b) {
+  constexpr std::int64_t step = 256;
+  const Value& value = call.graph().value(b);
+  const std::int64_t rows = value.shape[0].size;
+  if (value.shape.size() != 2 || !value.strides.empty() || call.integer(QUERN_KEY_TRANSPOSE_A) != 0) return rows;
+  const std::uint64_t bytes = byte_size(call.graph().value(call.dy()).dtype, value.shape), most = call.decoded_bytes();
+  if (bytes <= most) return rows;
+  const auto parts = static_cast<std::int64_t>(std::min(bytes / most + 1, static_cast<std::uint64_t>(rows)));
+  return (rows / parts / step + 1) * step;
+}
+
 /// da = alpha dy b in the layout of a.
 ValueId of_a(GradientCall& call) {
   Graph& graph = call.graph();
   ValueId b = call.in(1);
+  if (is_block_format(call.dtype(1)))
+    if (const std::int64_t rows = rows_decoded(call, b); rows < graph.value(b).shape[0].size) return of_a_by_parts(call, b, rows);
   if (is_block_format(call.dtype(1))) b = call.as(b, graph.value(call.dy()).dtype);
   const ops::MatmulAttributes how{.transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) == 0, .alpha = call.number(QUERN_KEY_ALPHA)};
   const ValueId da = ops::matmul(graph, call.dy(), b, no_value, no_value, how, call.how(call.sum_dtype(0)));

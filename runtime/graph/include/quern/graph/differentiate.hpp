@@ -35,6 +35,8 @@ struct DifferentiateOptions {
   /// Nodes at which a new segment (a layer) begins, ascending; needed unless checkpointing is none. What a segment makes again it
   /// makes once, where its backward first needs it. The last segment is kept: its backward follows at once.
   std::vector<std::uint32_t> segments = {};
+  /// A weight of a block format that takes more than this when it is decoded is decoded in even parts, one behind the other.
+  std::uint64_t decoded_bytes = std::uint64_t{96} << 20;
 };
 
 /// Appends the backward nodes and returns the gradient of each wanted value: its `into`, or else a value of the wanted value's
@@ -45,7 +47,8 @@ struct DifferentiateOptions {
 ///   into       The op's `accumulate` adds to it, or else `add` in place. The caller sets it to 0 before.
 ///   views      A reshape is undone, a slice is padded, a transposition is turned back. A view of a wanted flat state adds to
 ///              the same slice of `into`.
-///   weights    A block format is cast to the dtype of the gradient (f32: exact), once a use, and then multiplied.
+///   weights    A block format is cast to the dtype of the gradient (f32: exact), once a use, and then multiplied. One of
+///              more than decoded_bytes is cast a part of its rows at a time, and the products of the parts add up in f32.
 ///   nodes      They inherit conversions and determinism of their forward node, and its name with ".gradient" or ".again".
 ///
 /// Integers (indices, labels, positions) and what only chooses (the bias of moe_router) have no gradient. set_rows and index_add
