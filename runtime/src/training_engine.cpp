@@ -92,8 +92,11 @@ TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::Fil
   }
   evaluation_ = std::make_unique<Program>(evaluation_graph_.graph, devices_, fallback, "");
   want(*evaluation_, evaluation_graph_.weights);
+  programs_[0] = evaluation_.get();
   if (!options.trains) return;
   update_ = std::make_unique<Program>(update_graph_->graph, devices_, fallback, "");
+  programs_[1] = step_.get();
+  programs_[2] = update_.get();
   update_->expect_shared(update_graph_->trained);
   update_->expect_shared(update_graph_->gradient);
   evaluation_->expect_shared(evaluation_graph_.trained);
@@ -138,10 +141,7 @@ std::optional<models::TrainingGraph> TrainingEngine::build_step(const gguf::File
   return graph;
 }
 
-std::vector<Program*> TrainingEngine::programs() const {
-  if (!options_.trains) return {evaluation_.get()};
-  return {step_.get(), evaluation_.get(), update_.get()};
-}
+std::span<Program* const> TrainingEngine::programs() const noexcept { return std::span(programs_).first(options_.trains ? 3 : 1); }
 
 void TrainingEngine::load(const gguf::File& file) {
   if (const std::string missing = lack(); !missing.empty()) throw Error(QUERN_DOES_NOT_FIT, missing);

@@ -106,7 +106,7 @@ class TrainingEngine {
  private:
   /// Decides how attention is computed, in the evaluation too. Nothing where nothing is trained.
   std::optional<models::TrainingGraph> build_step(const gguf::File& file);
-  std::vector<Program*> programs() const;
+  std::span<Program* const> programs() const noexcept;
   /// Throws Error(QUERN_UNSUPPORTED) where devices share what an update writes.
   void require_one_place() const;
   std::uint64_t weights_bytes(std::uint32_t device) const;
@@ -126,6 +126,7 @@ class TrainingEngine {
   models::TrainingGraph evaluation_graph_;
   std::optional<models::UpdateGraph> update_graph_;
   std::unique_ptr<Program> step_, update_, evaluation_;    // the first two are null where nothing is trained
+  std::array<Program*, 3> programs_{};                     // those that are there, the evaluation first
   std::vector<std::pair<Program*, WantedWeight>> wanted_;  // what several programs read the same way is there once
   std::vector<Memory> weights_;
   std::map<WeightPlace, quern_span> places_;

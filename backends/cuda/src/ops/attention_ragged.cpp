@@ -31,11 +31,13 @@ std::string refuse(const Call& call) {
     return concat("heads of ", q.last(), " and ", v.last(), " elements; up to ", largest_dense_head, " are taken");
   if (t > 0x3fffffff || start.dims[0] > 0x3fffffff) return "2^30 rows or examples and more are not taken";
   if (start.dims[0] < 1) return concat(describe(start), "; it has the end of the rows behind the start of each example");
-  if (std::string r = first_of({check_three(q, t, heads, q.last()), check_three(k, t, kv_heads, q.last()), check_three(v, t, kv_heads, v.last())});
+  if (std::string r =
+          first_of({check_three(q, t, heads, q.last()), check_three(k, t, kv_heads, q.last()), check_three(v, t, kv_heads, v.last())});
       !r.empty())
     return r;
   if (lse.present())
-    if (std::string r = first_of({check_dtype(lse, QUERN_F32), check_rank(lse, 2), check_dim(lse, 0, t), check_dim(lse, 1, heads)}); !r.empty())
+    if (std::string r = first_of({check_dtype(lse, QUERN_F32), check_rank(lse, 2), check_dim(lse, 0, t), check_dim(lse, 1, heads)});
+        !r.empty())
       return r;
   if (!is_backward(call)) return check_three(call.output(0), t, heads, v.last());
   if (!lse.present()) return "attention_ragged_backward needs lse";
