@@ -144,7 +144,8 @@ class StoredPlugins(Case):
 
     def test_sample_passes_its_own_tests(self):
         for release in RELEASES:
-            out = self.run_program(BUILD / "tests/plugin_api_sample_test", QUERN_SAMPLE_PLUGIN=str(self.plugins[release.name] / "libbackend_sample.so"))
+            out = self.run_program(BUILD / "tests/plugin_api_sample_test", QUERN_SAMPLE_PLUGIN=str(self.plugins[release.name] / "libbackend_sample.so"),
+                                   QUERN_SAMPLE_OP_SET=str(facts(release)["op_set"]))
             self.assertRegex(out, r"\[  PASSED  \] \d\d+ tests")
 
 

@@ -28,7 +28,7 @@ GraphBuilder small_graph() {
 TEST_F(SampleAbi, SaysWhatItIsAndLeavesTheRestNull) {
   EXPECT_THAT(sample_path(), testing::EndsWith("libbackend_" + std::string(api.id.data, api.id.size) + ".so"));
   EXPECT_EQ(api.abi_minor, std::min(QUERN_ABI_MINOR, sample_minor())) << "it serves with the smaller minor";
-  EXPECT_EQ(api.opset_version, QUERN_OPSET_VERSION);
+  EXPECT_EQ(api.opset_version, sample_op_set());
   quern_device_info info = zeroed<quern_device_info>(QUERN_TYPE_DEVICE_INFO);
   ASSERT_EQ(api.device_info(plugin, 0, &info, error), QUERN_OK);
   EXPECT_EQ(info.device_class, std::uint32_t{QUERN_DEVICE_OTHER});
@@ -259,7 +259,7 @@ TEST_F(SampleAbi, AnswersNoWithAReason) {
   };
   EXPECT_EQ(text([](GraphBuilder&) {}), "");
   EXPECT_EQ(text(swap(QUERN_OP_SILU, {0})), "this plugin has no silu");
-  EXPECT_EQ(text(swap(3999, {0})), "op 3999 is newer than the op set 2 of this plugin");
+  EXPECT_EQ(text(swap(3999, {0})), "op 3999 is newer than the op set " + std::to_string(sample_op_set()) + " of this plugin");
   EXPECT_EQ(text(swap(QUERN_OP_GLU, {0})), "glu: this plugin takes gate and up as two inputs, not packed in one");
   EXPECT_EQ(text(swap(QUERN_OP_GLU, {0, 0}, {integer(QUERN_KEY_KIND, 1)})), "glu: this plugin has the silu kind (0) only");
   EXPECT_EQ(text(swap(QUERN_OP_GLU, {0, 0}, {real(QUERN_KEY_LIMIT, 7)})), "glu: this plugin has no limit");

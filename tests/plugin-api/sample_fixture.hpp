@@ -10,6 +10,9 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+#include <string>
+
 namespace quern_test {
 
 inline std::string sample_path() {
@@ -30,6 +33,12 @@ inline std::uint32_t sample_minor() {
   quern_plugin_api table = zeroed<quern_plugin_api>(QUERN_TYPE_PLUGIN_API);
   if (sample_query()(&query, &table, nullptr) != QUERN_OK) throw std::runtime_error("the query was refused");
   return table.abi_minor;
+}
+
+/// Of the plugin's own headers, which for a stored release are older than these.
+inline std::uint32_t sample_op_set() {
+  const char* stored = std::getenv("QUERN_SAMPLE_OP_SET");
+  return stored != nullptr ? static_cast<std::uint32_t>(std::stoul(stored)) : QUERN_OPSET_VERSION;
 }
 
 class SampleTest : public testing::Test {

@@ -2,6 +2,7 @@
 #include "verbs.hpp"
 
 #include "engine.hpp"
+#include "input.hpp"
 #include "numbers.hpp"
 #include "progress.hpp"
 #include "shapes.hpp"
@@ -29,10 +30,11 @@ void write_logits(base::NewFile& file, const quern_evaluation_info& info) {
 
 int evaluate_data(const CommandLine& line, const Settings& settings) {
   const EvalFlags& flags = line.eval;
+  require_text(flags.model.path, "the path of the model");  // settings are JSON
+  require_text(*flags.data, "the path of the data");
   // The rate is required of settings, and nothing is trained here.
   const Json given = {{"base_model", flags.model.path}, {"datasets", {{{"path", *flags.data}}}}, {"learning_rate", 1e-4}};
-  // A path that is no UTF-8 is not found under the name with replacements, which the error has.
-  const OpenedTraining training = open_settings(given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), flags.overrides, nullptr);
+  const OpenedTraining training = open_settings(given.dump(), flags.overrides, nullptr);
   const Runtime runtime = open_runtime(settings);
   check(quern_runtime_ready(runtime.get()));
   const std::optional<ScaledAdapter> named = adapter_of("eval", flags.model);
