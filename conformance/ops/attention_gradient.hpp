@@ -10,14 +10,21 @@ void dense_attention_reference(const DenseAttention& attention, const ReferenceC
 
 /// dq, dk and dv. Inputs y, lse and dy follow one another from input `y` on. Bounds:
 ///
-/// With p = exp(s - lse), d = dy . y and dp = dy . v: dv = sum p dy, ds = p (dp - d) * softcap's slope * scale, dq = sum ds k, dk = sum ds
-/// q. Errors, first order: p is off by e = |error of s| + 2 u (|s| + |lse|) (0 where both are one number) + 8 u relatively; dp and d each by
-/// the bound of their sums; the slope by its own error; so ds by |ds| (e + 8 u) + p |scale| (slope (E(dp) + E(d)) + |dp - d| E(slope)). A
-/// sum of n terms w x adds (4 sqrt(n) + 32) u sum |w x| to sum E(w) |x|.
+///   p = exp(s - lse), d = dy . y, dp = dy . v, ds = p (dp - d) * softcap's slope * scale
+///   dv = sum p dy, dq = sum ds k, dk = sum ds q
 ///
-/// Conversions of fast numerics, of deviation c / sqrt 3 for a number that is off by a share c at most: scores of a query move together, so
-/// p moves by p sigma, with sigma that of the score; dp by c sqrt(2 sum (dy v)^2 / 3); ds by both and by the slope's change. These add up over
-/// a sum. Then p and ds are converted themselves, and what they are multiplied with: each term moves by c sqrt(2 / 3) of itself, alone.
+/// Errors, first order:
+///   p    relatively e = |error of s| + 2 u (|s| + |lse|) + 8 u; the second term is 0 where s and lse are one number
+///   dp   the bound of its sum; d likewise
+///   ds   |ds| (e + 8 u) + p |scale| (slope (E(dp) + E(d)) + |dp - d| E(slope))
+///   sum  of n terms w x: sum E(w) |x| + (4 sqrt(n) + 32) u sum |w x|
+///
+/// Conversions of fast numerics. A number that is off by a share c at most has the deviation c / sqrt 3.
+///   p    moves by p sigma, with sigma that of the score; scores of a query move together
+///   dp   moves by c sqrt(2 sum (dy v)^2 / 3)
+///   ds   moves by both and by the slope's change
+/// These add up over a sum. p and ds are converted too, and so is what they are multiplied with: each term moves by c sqrt(2 / 3) of itself,
+/// alone.
 void attention_gradient_reference(const DenseAttention& attention, const ReferenceCall& call, std::size_t y, Expected& expected);
 
 /// Fills the inputs y and lse of a gradient with those of the forward pass.

@@ -352,13 +352,15 @@ QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, c
                                            uint64_t rendered_size, uint32_t flags, int32_t *ids, uint64_t capacity,
                                            uint64_t *count);
 
-/* What the file of a model or of an adapter has, without loading it, as one JSON object. Of a model: {"file", "file_bytes", "kind": "model",
- * "format", "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template", "shape", "refusal",
- * "warnings", "weights", "metadata", "tensors"}. Of an adapter (a PEFT folder, its adapter_model.safetensors, or a GGUF file): {"file",
- * "file_bytes", "kind": "adapter", "format": "peft" or "gguf", "version", "architecture", "name", "base_model", "parameters", "adapter",
- * "refusal", "weights", "metadata", "tensors"}, where "adapter" has {ranks, alphas, rslora, scales, dropout, targets, layers, matrices,
- * tensors} and is null where "refusal" has the reason why it cannot be used. "warnings" is a list as of quern_vocabulary_warning. "shape" has {hidden, feed_forward, layers, heads, kv_heads,
- * head_size ...}. "weights" has bytes by dtype. "metadata" has the values by key; an array longer than 16 is {"type", "count"}. "tensors" is a
+/* What the file of a model or of an adapter has, without loading it, as one JSON object. An adapter is a PEFT folder, its
+ * adapter_model.safetensors, or a GGUF file.
+ * Of a model: {"file", "file_bytes", "kind": "model", "format", "version", "architecture", "name", "parameters", "context_length",
+ * "vocabulary_size", "chat_template", "shape", "refusal", "warnings", "weights", "metadata", "tensors"}.
+ * Of an adapter: {"file", "file_bytes", "kind": "adapter", "format": "peft" or "gguf", "version", "architecture", "name", "base_model",
+ * "parameters", "adapter", "refusal", "weights", "metadata", "tensors"}.
+ * "adapter" has {ranks, alphas, rslora, scales, dropout, targets, layers, matrices, tensors}. It is null where "refusal" has the reason why
+ * the adapter cannot be used. "warnings" is a list as of quern_vocabulary_warning. "shape" has {hidden, feed_forward, layers, heads,
+ * kv_heads, head_size ...}. "weights" has bytes by dtype. "metadata" has the values by key; an array longer than 16 is {"type", "count"}. "tensors" is a
  * list of {name, dtype, shape, bytes}. A field that the file lacks is null. A string of more than 64 KiB, the template too, is {"type",
  * "bytes"}. Keys and tensors behind 2 MiB of each's text are left out and counted in "metadata_left_out" and
  * "tensors_left_out", which are there only then. Errors as quern_vocabulary_open. */
@@ -1187,9 +1189,9 @@ typedef struct quern_merge_adapter {
   double scale; /* beside the adapter's own; 0: 1 */
 } quern_merge_adapter;
 
-/* The loss of a data set over its tokens that count, by the base with an adapter, or alone where `adapter` is null, as one JSON object: loss
- * (the weighted mean, in nats), perplexity, base, device, seconds, data: {examples, tokens, labels, longest, dropped_long, truncated,
- * dropped_unlabelled, bad_lines}. It equals the validation loss of a run with these weights. The data are those of test_datasets or
+/* The loss of a data set over its tokens that count, by the base with an adapter. Where `adapter` is null, by the base alone. One JSON
+ * object: loss (the weighted mean, in nats), perplexity, base, device, seconds, data: {examples, tokens, labels, longest, dropped_long,
+ * truncated, dropped_unlabelled, bad_lines}. The loss equals the validation loss of a run with these weights. The data are those of test_datasets or
  * val_set_size; without them, of datasets. Settings that concern training alone have no effect. No gradients are computed and nothing is
  * allocated for them. `base` and `callbacks` as quern_trainer_create; `warning` and `progress` are called. Errors: as quern_trainer_create;
  * QUERN_BAD_MODEL for an adapter that does not fit; QUERN_CANCELLED where `progress` ends it. */

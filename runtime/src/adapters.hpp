@@ -14,7 +14,8 @@ namespace quern::runtime {
 
 class Model;
 
-/// A PEFT folder or its adapter_model.safetensors, or a GGUF adapter for this base. Throws what their readers throw, and Error(QUERN_BAD_MODEL) for one that does not fit.
+/// A PEFT folder or its adapter_model.safetensors, or a GGUF adapter for this base. Throws what their readers throw, and
+/// Error(QUERN_BAD_MODEL) for one that does not fit.
 peft::Adapter read_adapter(const std::string& path, const peft::BaseShape& base);
 
 /// Rows of B as a file of this base has them, from Hugging Face's order, or the other way.

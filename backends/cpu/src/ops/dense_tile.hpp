@@ -1,9 +1,10 @@
 // Softmax attention of a tile of queries over dense keys and values: what attention_dense and attention_ragged are made of.
 //
-//   tiles    the rows of all heads of a kv head, some 96 of them, x 64 keys: scores, probabilities and weighted values by simd/attention.cpp,
-//            which carries a row's largest score and its sums from block to block
-//   hidden   a hidden key's score is replaced and its value not read. Where a mask hides keys from both ends of a block, the row's range
-//            shrinks; only holes inside cost more
+//   tiles    the rows of all heads of a kv head, some 96 of them, x 64 keys. simd/attention.cpp makes scores, probabilities and weighted
+//            values, and carries a row's largest score and its sums from block to block
+//   hidden   a hidden key's score is replaced and its value not read. A mask that hides keys from an end of a block shortens the row's
+//            range. Only holes inside cost more
+//
 // A sink is in lse, since it takes mass; a row that sees no key is zeros, with the sink or -inf as its lse.
 #pragma once
 

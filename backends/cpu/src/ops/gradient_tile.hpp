@@ -5,8 +5,9 @@
 //
 //   tiles    64 queries x 64 keys of one head: scores and dP by matmul, the three products by accumulate
 //   passes   d for all rows; then each block of keys of a kv head goes over all queries of its heads (dk, dv); then each block of queries
-//            goes over the keys (dq). An output is made by one thread in a fixed order, so threads change no bit; the price is 7 products
-//            a tile where one pass with shared sums would need 5
+//            goes over the keys (dq)
+//   order    one thread makes an output, in a fixed order, so threads change no bit. The price is 7 products a tile; one pass with shared
+//            sums would need 5
 //   memory   d, and tiles for each thread: linear in the rows
 //   hidden   what a query does not see has a P of exactly 0. Where a tile is not seen in full and holds a number that is not finite,
 //            rows are multiplied without what they do not see, which leaves the bits of finite rows alone

@@ -36,10 +36,8 @@ std::string check_mask(const Tensor& mask, const Tensor& q, const Tensor& k) {
 std::string refuse(const Call& call) {
   const Tensor &q = call.input(in_q), &k = call.input(in_k), &v = call.input(in_v), &lse = lse_of(call);
   if (std::string r = first_of({check_rank(q, 4), check_rank(k, 4), check_rank(v, 4)}); !r.empty()) return r;
+  if (std::string r = check_heads(q, k, v); !r.empty()) return r;
   const std::int64_t b = q.dims[0], t = q.dims[1], u = k.dims[1], heads = q.dims[2], kv_heads = k.dims[2];
-  if (kv_heads == 0 || heads % kv_heads != 0) return concat(describe(q), ": its heads are a multiple of the ", kv_heads, " of the keys");
-  if (q.last() > largest_dense_head || v.last() > largest_dense_head)
-    return concat("heads of ", q.last(), " and ", v.last(), " elements; up to ", largest_dense_head, " are taken");
   if (t > 0x3fffffff || u > 0x3fffffff) return "sequences of 2^30 rows and more are not taken";
   if (std::string r = first_of({check_four(q, b, t, heads, q.last()), check_four(k, b, u, kv_heads, q.last()),
                                 check_four(v, b, u, kv_heads, v.last()), check_mask(mask_of(call), q, k)});
@@ -71,7 +69,7 @@ Operand leading(const Tensor& t) {
 
 DenseAttentionParams params_of(const Call& call) {
   const Tensor &q = call.input(in_q), &k = call.input(in_k), &v = call.input(in_v), &mask = mask_of(call);
-  DenseAttentionParams p{};
+  DenseAttentionParams p = scores_of(call, q, k, v);
   p.q = leading(q);
   p.k = leading(k);
   p.v = leading(v);
@@ -81,15 +79,7 @@ DenseAttentionParams params_of(const Call& call) {
   p.sinks = sinks_of(call).data;
   p.queries = static_cast<int>(q.dims[1]);
   p.keys = static_cast<int>(k.dims[1]);
-  p.heads = static_cast<int>(q.dims[2]);
-  p.kv_heads = static_cast<int>(k.dims[2]);
-  p.d = static_cast<int>(q.last());
-  p.dv_size = static_cast<int>(v.last());
-  p.causal = call.integer(QUERN_KEY_CAUSAL) != 0;
-  p.window = static_cast<int>(call.integer(QUERN_KEY_WINDOW));
   p.offset = call.integer(QUERN_KEY_QUERY_OFFSET);
-  p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
-  p.softcap = static_cast<float>(call.real(QUERN_KEY_SOFTCAP));
   p.max_bias = static_cast<float>(call.real(QUERN_KEY_MAX_BIAS));
   return p;
 }
@@ -144,6 +134,26 @@ constexpr Op table[] = {{QUERN_OP_ATTENTION_DENSE, "attention_dense.cuda", refus
 }  // namespace
 
 const std::span<const Op> attention_dense_ops = table;
+
+std::string check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const std::int64_t heads = q.dims[q.rank - 2], kv_heads = k.dims[k.rank - 2];
+  if (kv_heads == 0 || heads % kv_heads != 0) return concat(describe(q), ": its heads are a multiple of the ", kv_heads, " of the keys");
+  if (q.last() <= largest_dense_head && v.last() <= largest_dense_head) return {};
+  return concat("heads of ", q.last(), " and ", v.last(), " elements; up to ", largest_dense_head, " are taken");
+}
+
+DenseAttentionParams scores_of(const Call& call, const Tensor& q, const Tensor& k, const Tensor& v) {
+  DenseAttentionParams p{};
+  p.heads = static_cast<int>(q.dims[q.rank - 2]);
+  p.kv_heads = static_cast<int>(k.dims[k.rank - 2]);
+  p.d = static_cast<int>(q.last());
+  p.dv_size = static_cast<int>(v.last());
+  p.causal = call.flag(QUERN_KEY_CAUSAL);
+  p.window = static_cast<int>(call.integer(QUERN_KEY_WINDOW));
+  p.scale = call.number(QUERN_KEY_SCALE);
+  p.softcap = call.number(QUERN_KEY_SOFTCAP);
+  return p;
+}
 
 void attend(const DenseAttentionParams& p, std::int64_t batches, Launcher& launcher) {
   static constexpr std::array<Tiling, 4> tilings = {{{4, 4, kernels::attention_dense_4_4, kernels::attention_dense_4_4},

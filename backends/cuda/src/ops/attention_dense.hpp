@@ -8,6 +8,11 @@ namespace quern::cuda {
 
 constexpr std::int64_t largest_dense_head = 256;  // elements
 
+/// Why heads of q, k and v cannot be computed; all have [.., heads, d].
+std::string check_heads(const Tensor& q, const Tensor& k, const Tensor& v);
+/// Heads, and the attributes that every attention has.
+DenseAttentionParams scores_of(const Call& call, const Tensor& q, const Tensor& k, const Tensor& v);
+
 /// y and lse of `batches`, or of packed examples (p.start).
 void attend(const DenseAttentionParams& p, std::int64_t batches, Launcher& launcher);
 /// dq, dk and dv. p.dots: memory for a number a query and head.

@@ -25,10 +25,8 @@ std::string refuse(const Call& call) {
                                 check_contiguous(start)});
       !r.empty())
     return r;
+  if (std::string r = check_heads(q, k, v); !r.empty()) return r;
   const std::int64_t t = q.dims[0], heads = q.dims[1], kv_heads = k.dims[1];
-  if (kv_heads == 0 || heads % kv_heads != 0) return concat(describe(q), ": its heads are a multiple of the ", kv_heads, " of the keys");
-  if (q.last() > largest_dense_head || v.last() > largest_dense_head)
-    return concat("heads of ", q.last(), " and ", v.last(), " elements; up to ", largest_dense_head, " are taken");
   if (t > 0x3fffffff || start.dims[0] > 0x3fffffff) return "2^30 rows or examples and more are not taken";
   if (start.dims[0] < 1) return concat(describe(start), "; it has the end of the rows behind the start of each example");
   if (std::string r =
@@ -62,7 +60,7 @@ std::uint64_t scratch(const Call& call) {
 
 void emit(const Call& call, Launcher& launcher) {
   const Tensor &q = call.input(in_q), &k = call.input(in_k), &v = call.input(in_v), &start = call.input(in_start);
-  DenseAttentionParams p{};
+  DenseAttentionParams p = scores_of(call, q, k, v);
   p.q = rows_of(q);
   p.k = rows_of(k);
   p.v = rows_of(v);
@@ -71,14 +69,6 @@ void emit(const Call& call, Launcher& launcher) {
   p.valid = call.scratch;
   p.examples = static_cast<int>(start.dims[0] - 1);
   p.queries = p.keys = static_cast<int>(q.dims[0]);
-  p.heads = static_cast<int>(q.dims[1]);
-  p.kv_heads = static_cast<int>(k.dims[1]);
-  p.d = static_cast<int>(q.last());
-  p.dv_size = static_cast<int>(v.last());
-  p.causal = call.integer(QUERN_KEY_CAUSAL) != 0;
-  p.window = static_cast<int>(call.integer(QUERN_KEY_WINDOW));
-  p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
-  p.softcap = static_cast<float>(call.real(QUERN_KEY_SOFTCAP));
   launcher.launch(kernels::attention_starts, {1, 1, 1}, 256,
                   AttentionStartsParams{p.start, p.valid, launcher.faults(), p.examples, p.queries});
   if (!is_backward(call)) {

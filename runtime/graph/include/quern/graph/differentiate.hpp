@@ -48,7 +48,7 @@ struct DifferentiateOptions {
 ///   views      A reshape is undone, a slice is padded, a transposition is turned back. A view of a wanted flat state adds to
 ///              the same slice of `into`.
 ///   weights    A block format is cast to the dtype of the gradient (f32: exact), once a use, and then multiplied. One of
-///              more than decoded_bytes is cast a part of its rows at a time, and the products of the parts add up in f32.
+///              more than decoded_bytes is cast a part of its rows at a time. The products of the parts add up in f32.
 ///   nodes      They inherit conversions and determinism of their forward node, and its name with ".gradient" or ".again".
 ///
 /// Integers (indices, labels, positions) and what only chooses (the bias of moe_router) have no gradient. set_rows and index_add
