@@ -31,6 +31,10 @@ class Layers(unittest.TestCase):
                                                "FAKE_SHARED": shared}, capture_output=True, text=True, timeout=100, check=False)
                     self.assertEqual(done.returncode, 0, done.stderr)
 
+
+class Time(unittest.TestCase):
+    """It compares processor times, which a busy machine stretches: so it belongs to `scripts/test --full`."""
+
     def test_a_step_is_made_in_time_that_goes_by_its_layers(self):
         # Twice the layers are twice the work, and a little more where tables no longer fit a cache: 2.2 was measured. Where a share q of the
         # work goes by the square, it takes 2 + 2 q times as long. So 2.6 finds 30 % of the work at 1,024 layers; it was 47 %. A noisy
