@@ -163,6 +163,7 @@ struct TrainFlags {
   std::vector<std::string> overrides;  // "lora_r=16"
   std::optional<std::string> init;     // lora, qlora or full
   std::optional<std::uint64_t> show_data;
+  std::optional<std::string> trace_file;
   bool resume = false;  // from the last checkpoint
   bool dry_run = false;
   bool check_gradients = false;

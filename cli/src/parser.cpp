@@ -153,9 +153,8 @@ VerbApp add_monitor(CLI::App& program, CommandLine& line) {
 }
 
 VerbApp add_trace(CLI::App& program, CommandLine& line) {
-  CLI::App* app =
-      program.add_subcommand("trace", "Say where the time of a run went that quern run --trace recorded, and draw its timeline.");
-  app->add_option("FILE", line.trace.file, "what quern run --trace FILE wrote")->required();
+  CLI::App* app = program.add_subcommand("trace", "Say where the time of a run went that --trace recorded, and draw its timeline.");
+  app->add_option("FILE", line.trace.file, "what --trace of quern run or quern train wrote")->required();
   app->add_option("--html", line.trace.html, "the page with the timeline")->type_name("FILE")->default_str("beside the trace");
   return {Verb::trace, app};
 }
@@ -240,6 +239,9 @@ VerbApp add_train(CLI::App& program, CommandLine& line) {
                 "compare the gradients of the first batch with differences of the loss, print a table, and stop");
   app->add_option("--show-data", train.show_data, "print so many examples with what of them counts, and stop")
       ->type_name("COUNT")
+      ->default_str("none");
+  app->add_option("--trace", train.trace_file, "write what each micro-batch and update did, and when, for Perfetto or chrome://tracing")
+      ->type_name("FILE")
       ->default_str("none");
   app->add_option("--init", train.init, "print a commented settings file for a new run")
       ->check(CLI::IsMember({"lora", "qlora", "full"}).description(""))

@@ -1,4 +1,4 @@
-// Reads what `quern run --trace` wrote. The file may come from anywhere: it is read in one pass, with limits on everything that is kept.
+// Reads what --trace wrote. The file may come from anywhere: it is read in one pass, with limits on everything that is kept.
 #pragma once
 
 #include <cstdint>

@@ -14,12 +14,35 @@ namespace {
 
 using base::markup, base::Svg;
 
-enum class SpanKind { prompt, decode, run, copy, page, other };
+enum class SpanKind { prompt, decode, micro_batch, update, evaluation, run, copy, page, other };
+
+/// What the host takes one behind the other.
+struct StepKind {
+  SpanKind kind;
+  const char* span;  // its name in the file
+  const char *one, *many;
+  const char* member;  // of the JSON
+  const char* colour;
+  TraceShare TraceSummary::*share;
+};
+constexpr StepKind step_kinds[] = {
+    {SpanKind::prompt, "step", "step of the prompt", "steps of the prompt", "prompt", "s1 fill", &TraceSummary::prompt},
+    {SpanKind::decode, "decode step", "decode step", "decode steps", "decode", "s0 fill", &TraceSummary::decode},
+    {SpanKind::micro_batch, "micro-batch", "micro-batch", "micro-batches", "micro_batches", "s1 fill", &TraceSummary::micro_batches},
+    {SpanKind::update, "update", "update", "updates", "updates", "s0 fill", &TraceSummary::updates},
+    {SpanKind::evaluation, "evaluation", "evaluation", "evaluations", "evaluations", "s3 fill", &TraceSummary::evaluations},
+};
+
+const StepKind* step_of(SpanKind kind) {
+  const auto* found = std::ranges::find(step_kinds, kind, &StepKind::kind);
+  return found == std::end(step_kinds) ? nullptr : found;
+}
 
 SpanKind span_kind(const RecordedTrace& trace, const TraceSpan& span) {
   const std::string& name = trace.names[span.name];
-  if (span.track == 0 && name == "step") return SpanKind::prompt;
-  if (span.track == 0 && name == "decode step") return SpanKind::decode;
+  if (span.track == 0)
+    for (const StepKind& step : step_kinds)
+      if (name == step.span) return step.kind;
   if (span.track == 0 && name.starts_with("copy ")) return SpanKind::page;
   if (name.starts_with("run ")) return SpanKind::run;
   if (name.starts_with("copy ")) return SpanKind::copy;
@@ -28,18 +51,32 @@ SpanKind span_kind(const RecordedTrace& trace, const TraceSpan& span) {
 
 /// Class of the colour.
 const char* colour_of(SpanKind kind) {
+  if (const StepKind* step = step_of(kind)) return step->colour;
   switch (kind) {
-    case SpanKind::prompt: return "s1 fill";
-    case SpanKind::decode: return "s0 fill";
     case SpanKind::run: return "s2 fill";
     case SpanKind::copy:
     case SpanKind::page: return "s4 fill";
-    case SpanKind::other: break;
+    default: return "s7 fill";
   }
-  return "s7 fill";
 }
 
-bool is_step(SpanKind kind) { return kind == SpanKind::prompt || kind == SpanKind::decode; }
+bool is_step(SpanKind kind) { return step_of(kind) != nullptr; }
+
+/// All steps together.
+TraceShare steps_of(const TraceSummary& s) {
+  TraceShare sum;
+  for (const StepKind& step : step_kinds) {
+    sum.spans += (s.*step.share).spans;
+    sum.time += (s.*step.share).time;
+  }
+  return sum;
+}
+
+/// Whose nodes and kernels the file has.
+const char* kernels_of(const TraceSummary& s) {
+  const bool training = s.micro_batches.spans + s.updates.spans + s.evaluations.spans > 0;
+  return training ? "All graphs of the run" : "A step of one row";
+}
 
 double mean_of(const TraceShare& share) { return share.spans == 0 ? 0 : share.time / static_cast<double>(share.spans); }
 
@@ -55,8 +92,7 @@ std::vector<std::vector<std::string>> share_rows(const TraceSummary& s) {
     rows.push_back({name, with_commas(share.spans), with_rows ? with_commas(share.rows) : "", duration_text(share.time),
                     percent_of(share.time, s.length), duration_text(mean_of(share)), duration_text(share.longest)});
   };
-  add("steps of the prompt", s.prompt, true);
-  add("decode steps", s.decode, true);
+  for (const StepKind& step : step_kinds) add(step.many, s.*step.share, step.kind != SpanKind::update);
   rows.push_back({"outside of steps", "", "", duration_text(s.outside), percent_of(s.outside, s.length), "", ""});
   for (const TraceSummary::Device& device : s.devices) {
     add("in them, computing on " + device.name, device.runs, false);
@@ -172,15 +208,19 @@ std::string step_bars(const RecordedTrace& trace) {
   return svg.inside_a_page();
 }
 
-std::string colour_key() {
+std::string colour_key(const TraceSummary& s) {
   Svg svg(352, 40, "colours");
-  double x = 0, y = 12;
+  double x = 0;
+  for (const StepKind& step : step_kinds) {
+    if ((s.*step.share).spans == 0) continue;
+    svg.rectangle({x, 2}, 12, 12, step.colour).text({x + 17, 12}, step.one, "small");
+    x += 130;
+  }
+  x = 0;
   for (const auto& [kind, word] :
-       {std::pair{SpanKind::prompt, "step of the prompt"}, std::pair{SpanKind::decode, "decode step"},
-        std::pair{SpanKind::run, "computing on a device"}, std::pair{SpanKind::copy, "copy"}, std::pair{SpanKind::other, "other"}}) {
-    svg.rectangle({x, y - 10}, 12, 12, colour_of(kind)).text({x + 17, y}, word, "small");
+       {std::pair{SpanKind::run, "computing on a device"}, std::pair{SpanKind::copy, "copy"}, std::pair{SpanKind::other, "other"}}) {
+    svg.rectangle({x, 22}, 12, 12, colour_of(kind)).text({x + 17, 32}, word, "small");
     x += kind == SpanKind::copy ? 60 : 150;
-    if (kind == SpanKind::decode) x = 0, y = 32;
   }
   return svg.inside_a_page();
 }
@@ -208,7 +248,7 @@ TraceSummary summary_of(const RecordedTrace& trace) {
     end = std::max(end, span.start + span.length);
     const SpanKind kind = span_kind(trace, span);
     if (is_step(kind)) {
-      (kind == SpanKind::prompt ? s.prompt : s.decode).add(span);
+      (s.*step_of(kind)->share).add(span);
       s.slowest.push_back(i);
       in_steps += std::max(0.0, span.start + span.length - std::max(covered, span.start));  // spans come by rising start
       covered = std::max(covered, span.start + span.length);
@@ -243,7 +283,7 @@ std::string duration_text(double microseconds) {
 
 std::string trace_words(const std::string& name, const RecordedTrace& trace) {
   const TraceSummary s = summary_of(trace);
-  std::string text = printable(name) + ": " + counted(s.prompt.spans + s.decode.spans, "step", "steps") + " in " + duration_text(s.length);
+  std::string text = printable(name) + ": " + counted(steps_of(s).spans, "step", "steps") + " in " + duration_text(s.length);
   if (s.decode.spans != 0 && s.decode.time > 0)
     text += "; decode " + fixed(static_cast<double>(s.decode.rows) / s.decode.time * 1e6, 1) + " rows/s";
   text += "\n\n";
@@ -262,7 +302,7 @@ std::string trace_words(const std::string& name, const RecordedTrace& trace) {
   text += "\nSlowest steps\n";
   for (const std::size_t i : s.slowest) text += "  " + printable(span_tip(trace, trace.spans[i], trace.spans.front().start)) + "\n";
   if (!s.kernels.empty()) {
-    text += "\nA step of one row: " + counted(trace.nodes, "node", "nodes") + ", which " +
+    text += "\n" + std::string(kernels_of(s)) + ": " + counted(trace.nodes, "node", "nodes") + ", which " +
             counted(trace.kernels.size(), "kernel call computes", "kernel calls compute") + "\n";
     for (std::size_t k = 0; k < std::min<std::size_t>(s.kernels.size(), 12); ++k)
       text += "  " + with_commas(s.kernels[k].count) + " x " + printable(s.kernels[k].kernel) + " on " + printable(s.kernels[k].device) +
@@ -281,8 +321,7 @@ Json trace_report_json(const std::string& name, const RecordedTrace& trace) {
   Json json;
   json["trace"] = name;
   json["seconds"] = s.length / 1e6;
-  json["prompt"] = share(s.prompt);
-  json["decode"] = share(s.decode);
+  for (const StepKind& step : step_kinds) json[step.member] = share(s.*step.share);
   json["outside_seconds"] = s.outside / 1e6;
   json["devices"] = Json::array();
   for (const TraceSummary::Device& device : s.devices)
@@ -298,8 +337,8 @@ Json trace_report_json(const std::string& name, const RecordedTrace& trace) {
 
 std::string trace_page(const std::string& name, const RecordedTrace& trace) {
   const TraceSummary s = summary_of(trace);
-  std::string body = "<h1>" + markup(name) + ": " + counted(s.prompt.spans + s.decode.spans, "step", "steps") + " in " +
-                     duration_text(s.length) + "</h1>\n<h2>Where the time went</h2>\n<div class=\"wide\"><table>\n";
+  std::string body = "<h1>" + markup(name) + ": " + counted(steps_of(s).spans, "step", "steps") + " in " + duration_text(s.length) +
+                     "</h1>\n<h2>Where the time went</h2>\n<div class=\"wide\"><table>\n";
   const auto rows = share_rows(s);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     body += "<tr>";
@@ -308,15 +347,15 @@ std::string trace_page(const std::string& name, const RecordedTrace& trace) {
   }
   body += "</table></div>\n";
   if (const std::string more = remarks(trace); !more.empty()) body += "<p>" + markup(more) + "</p>\n";
-  body += "<h2>Time of each step</h2>\n" + colour_key() + "<div class=\"wide\">" + step_bars(trace) + "</div>\n";
+  body += "<h2>Time of each step</h2>\n" + colour_key(s) + "<div class=\"wide\">" + step_bars(trace) + "</div>\n";
   // So wide that a mean step has 14 units; a browser scrolls it.
-  const double steps = static_cast<double>(s.prompt.spans + s.decode.spans);
-  const double mean = steps > 0 ? (s.prompt.time + s.decode.time) / steps : s.length;
+  const TraceShare all = steps_of(s);
+  const double mean = all.spans > 0 ? mean_of(all) : s.length;
   const double width = std::clamp(mean > 0 ? s.length / mean * 14 : 0, 1100.0, 16000.0);
   body += "<h2>Timeline</h2>\n<p>Rest on a bar for its name and time; scroll to the right for what came later.</p>\n<div class=\"wide\">" +
           timeline(trace, s, width) + "</div>\n";
   if (!s.kernels.empty()) {
-    body += "<h2>A step of one row</h2>\n<p>" + counted(trace.nodes, "node", "nodes") + ", which " +
+    body += "<h2>" + std::string(kernels_of(s)) + "</h2>\n<p>" + counted(trace.nodes, "node", "nodes") + ", which " +
             counted(trace.kernels.size(), "kernel call computes", "kernel calls compute") +
             ".</p>\n<div class=\"wide\"><table>\n<tr><th>kernel</th><th>device</th><th>calls</th><th>nodes</th></tr>\n";
     for (std::size_t k = 0; k < std::min<std::size_t>(s.kernels.size(), 200); ++k)

@@ -19,9 +19,10 @@ struct TraceShare {
 };
 
 struct TraceSummary {
-  double length = 0;          // from the first start to the last end, microseconds
-  TraceShare prompt, decode;  // steps of several rows, and of one
-  double outside = 0;         // of the length, in no step: the host samples, makes text, prints
+  double length = 0;  // from the first start to the last end, microseconds
+  // Steps: of several rows and of one of a session, and those of a training run.
+  TraceShare prompt, decode, micro_batches, updates, evaluations;
+  double outside = 0;  // of the length, in no step: the host samples, makes text, reads data, saves
   struct Device {
     std::string name;
     TraceShare runs, copies;
@@ -33,7 +34,7 @@ struct TraceSummary {
     std::string kernel, device;
     std::uint64_t count = 0, nodes = 0;
   };
-  std::vector<Kernels> kernels;  // of a step of one row, most nodes first
+  std::vector<Kernels> kernels;  // of a step of one row, or of all graphs of a training run; most nodes first
 };
 
 TraceSummary summary_of(const RecordedTrace& trace);

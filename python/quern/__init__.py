@@ -6,10 +6,10 @@ from .model import Adapter, Model, Vocabulary, estimate, show
 from .runtime import Runtime, version
 from .session import Answer, Evaluation, Request, Sampling, Session
 from .tensor import Tensor, run_op
-from .training import Trainer, TrainingEvaluation, TrainingStep, export_adapter, merge
+from .training import Trainer, TrainingEvaluation, TrainingStep, evaluate_data, export_adapter, merge
 
 __all__ = [
     "Adapter", "Answer", "Error", "Evaluation", "Model", "Request", "Runtime", "Sampling", "Session", "Tensor", "Trainer",
-    "TrainingEvaluation", "TrainingStep", "Vocabulary", "cached_models", "estimate", "export_adapter", "find_model", "merge", "pull",
+    "TrainingEvaluation", "TrainingStep", "Vocabulary", "cached_models", "estimate", "evaluate_data", "export_adapter", "find_model", "merge", "pull",
     "remove_model", "run_op", "show", "version",
 ]

@@ -161,7 +161,7 @@ WarningCallback = CFUNCTYPE(None, c_void_p, c_char_p)
 
 class TrainingCallbacks(Sized):
     _fields_ = [("struct_size", c_uint64), ("user", c_void_p), ("step", StepCallback), ("evaluation", EvaluationCallback),
-                ("saved", SavedCallback), ("warning", WarningCallback), ("progress", c_void_p)]
+                ("saved", SavedCallback), ("warning", WarningCallback), ("progress", ProgressCallback)]
 
 
 class MergeAdapter(Sized):
@@ -226,6 +226,7 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_trainer_create": [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p],
     "quern_trainer_run": [c_void_p, c_uint64, c_void_p, c_void_p], "quern_trainer_evaluate": [c_void_p, c_void_p],
     "quern_trainer_save": [c_void_p, c_void_p], "quern_trainer_write_result": [c_void_p], "quern_trainer_json": [c_void_p, c_void_p],
+    "quern_trainer_trace_start": [c_void_p], "quern_trainer_trace_json": [c_void_p, c_void_p],
     "quern_trainer_check_gradients_json": [c_void_p, c_void_p], "quern_trainer_example_json": [c_void_p, c_uint64, c_void_p],
     "quern_merge": [c_void_p, c_char_p, c_void_p, c_uint64, c_void_p, c_char_p],
     "quern_adapter_load": [c_void_p, c_char_p, c_void_p], "quern_adapter_get_info": [c_void_p, c_void_p],

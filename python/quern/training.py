@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import json
 import os
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union, cast
 
 from . import _abi
@@ -49,6 +50,18 @@ def _evaluation(found: Any) -> TrainingEvaluation:
     return TrainingEvaluation(found.step, found.loss, found.labels, bool(found.best), found.seconds)
 
 
+def _path(path: Optional[PathLike]) -> Optional[bytes]:
+    return None if path is None else _abi.encoded(os.fspath(path))
+
+
+def _opened(settings: Union[str, Mapping[str, Any]], overrides: Sequence[str]) -> _abi.Handle:
+    text = settings if isinstance(settings, str) else json.dumps(settings)
+    words = [_abi.encoded(word) for word in overrides]
+    given = _abi.array(ctypes.c_char_p, words)
+    options = _abi.TrainingOptions(overrides=ctypes.cast(given, ctypes.c_void_p), override_count=len(words))
+    return _abi.Handle(_abi.create("quern_training_open", text.encode("utf-8"), ctypes.byref(options)), _abi.lib.quern_training_release)
+
+
 class Trainer(_abi.Handle):
     """A fine-tuning run: the base's weights, what is trained, and the examples. One call at a time.
 
@@ -58,17 +71,9 @@ class Trainer(_abi.Handle):
 
     def __init__(self, runtime: "Runtime", settings: Union[str, Mapping[str, Any]], *, overrides: Sequence[str] = (),
                  base: Optional[PathLike] = None, on_warning: Optional[Callable[[str], None]] = None) -> None:
-        text = settings if isinstance(settings, str) else json.dumps(settings)
-        words = [_abi.encoded(word) for word in overrides]
-        given = _abi.array(ctypes.c_char_p, words)
-        options = _abi.TrainingOptions(overrides=ctypes.cast(given, ctypes.c_void_p), override_count=len(words))
-        training = _abi.create("quern_training_open", text.encode("utf-8"), ctypes.byref(options))
-        try:
+        with _opened(settings, overrides) as training:
             callbacks, _kept = _callbacks(None, None, None, on_warning, [])
-            handle = _abi.create("quern_trainer_create", runtime.handle, training, _abi.encoded(os.fspath(base)) if base is not None else None,
-                                 ctypes.byref(callbacks))
-        finally:
-            _abi.lib.quern_training_release(training)
+            handle = _abi.create("quern_trainer_create", runtime.handle, training.handle, _path(base), ctypes.byref(callbacks))
         super().__init__(handle, _abi.lib.quern_trainer_release)
 
     def run(self, steps: int = 0, *, on_step: Optional[Callable[[TrainingStep], Optional[bool]]] = None,
@@ -109,14 +114,17 @@ class Trainer(_abi.Handle):
         """What the run has before it and behind it, as quern_trainer_json."""
         return cast(Dict[str, Any], json.loads(_abi.text("quern_trainer_json", self.handle)))
 
+    def start_trace(self) -> None:
+        """Records every micro-batch, update and evaluation from here on."""
+        _abi.call("quern_trainer_trace_start", self.handle)
+
+    def take_trace(self) -> Dict[str, Any]:
+        """Ends the recording: an object in the Chrome trace event format, with the "nodes" and "kernels" of all graphs beside it."""
+        return cast(Dict[str, Any], json.loads(_abi.text("quern_trainer_trace_json", self.handle)))
+
     def example(self, index: int) -> Dict[str, Any]:
         """An example's source, ids, weights, and its text in pieces that count or do not."""
-        handle = ctypes.c_void_p()
-        _abi.call("quern_trainer_example_json", self.handle, index, ctypes.byref(handle))
-        try:
-            return cast(Dict[str, Any], json.loads(_abi.bytes_of(handle)))
-        finally:
-            _abi.lib.quern_text_release(handle)
+        return cast(Dict[str, Any], json.loads(_abi.text("quern_trainer_example_json", self.handle, index)))
 
 
 def _callbacks(on_step: Optional[Callable[[TrainingStep], Optional[bool]]], on_evaluation: Optional[Callable[[TrainingEvaluation], Optional[bool]]],
@@ -158,14 +166,34 @@ def _callbacks(on_step: Optional[Callable[[TrainingStep], Optional[bool]]], on_e
     return _abi.TrainingCallbacks(step=kept[0], evaluation=kept[1], saved=kept[2], warning=kept[3]), kept
 
 
+def _merge_adapter(adapter: Union[PathLike, Tuple[PathLike, float]]) -> _abi.MergeAdapter:
+    path, scale = adapter if isinstance(adapter, tuple) else (adapter, 1.0)
+    return _abi.MergeAdapter(path=_path(path), scale=scale)
+
+
+def evaluate_data(runtime: "Runtime", settings: Union[str, Mapping[str, Any]], *, overrides: Sequence[str] = (), base: Optional[PathLike] = None,
+                  adapter: Union[None, PathLike, Tuple[PathLike, float]] = None,
+                  on_warning: Optional[Callable[[str], None]] = None) -> Dict[str, Any]:
+    """The loss of a data set over its tokens that count, as quern_training_evaluate_json: test_datasets or val_set_size of the settings, without
+    them datasets. `adapter` is a path, or (path, scale); without it the base alone computes. Ctrl-C ends it."""
+    failed: List[BaseException] = []
+    callbacks, _kept = _callbacks(None, None, None, on_warning, failed)
+    stop = threading.Event()
+    callbacks.progress = _abi.ProgressCallback(lambda _user, _done, _total: int(stop.is_set()))
+    given = None if adapter is None else ctypes.byref(_merge_adapter(adapter))
+    with _opened(settings, overrides) as training:
+        arguments = (runtime.handle, training.handle, _path(base), given, ctypes.byref(callbacks))
+        found = _abi.interruptible(lambda: _abi.text("quern_training_evaluate_json", *arguments), stop.set)
+    if failed:
+        raise failed[0]
+    return cast(Dict[str, Any], json.loads(found))
+
+
 def merge(runtime: "Runtime", base: PathLike, adapters: Sequence[Union[PathLike, Tuple[PathLike, float]]], out: PathLike, *,
           type: Optional[str] = None) -> None:
     """Writes the base with adapters added to its weights, as a GGUF file. An adapter is a path, or (path, scale). `type`: "keep", "f32", "f16",
     "bf16" or a block format; without it adapted matrices become f16."""
-    given = []
-    for adapter in adapters:
-        path, scale = adapter if isinstance(adapter, tuple) else (adapter, 1.0)
-        given.append(_abi.MergeAdapter(path=_abi.encoded(os.fspath(path)), scale=scale))
+    given = [_merge_adapter(adapter) for adapter in adapters]
     dtype = 0
     if type is not None and type != "keep":
         dtype = int(_abi.lib.quern_dtype_from_name(type.encode()))

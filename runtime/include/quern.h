@@ -787,8 +787,8 @@ QUERN_API quern_status quern_session_trace_start(quern_session *session);
  * parts of a step: nodes, submits, runs (of the step and its followers), recorded_anew, device_allocations, host_allocations, compiles,
  * bytes_between_host_and_device. It also has one for each copy from another device: bytes.
  *
- * Beside them, of a step of one row: "nodes" (node, op, device, in the order in which they run), and "kernels" (kernel, device, node: the
- * first that it computes, nodes: their number). One at a time. Errors: QUERN_INVALID_ARGUMENT if none was begun. */
+ * Beside them, of a step of one row: "nodes" (graph, node, op, device, in the order in which they run), and "kernels" (graph, kernel,
+ * device, node: the first that it computes, nodes: their number). One at a time. Errors: QUERN_INVALID_ARGUMENT if none was begun. */
 QUERN_API quern_status quern_session_trace_json(quern_session *session, quern_text **out);
 
 /* ---- Tensors, and one op at a time --------------------------------------------------------------------- */
@@ -1178,6 +1178,13 @@ QUERN_API quern_status quern_trainer_example_json(quern_trainer *trainer, uint64
  * directions: [{tensors, slope, difference, step, right}]. A direction moves some tensors; `slope` is what the gradient makes of it, and
  * `difference` what the losses at both sides give. What is trained is as before afterwards. One at a time. */
 QUERN_API quern_status quern_trainer_check_gradients_json(quern_trainer *trainer, quern_text **out);
+
+/* Records each micro-batch, update and evaluation of the trainer from here on, and forgets what was recorded before. One at a time. */
+QUERN_API quern_status quern_trainer_trace_start(quern_trainer *trainer);
+/* Ends the recording and gives it as quern_session_trace_json does. The host has spans "micro-batch", "update" and "evaluation", with rows,
+ * examples, labels, bytes_to_devices, bytes_from_devices and bytes_between_devices. "nodes" and "kernels" are those of all graphs of the run.
+ * One at a time. Errors: QUERN_INVALID_ARGUMENT if none was begun. */
+QUERN_API quern_status quern_trainer_trace_json(quern_trainer *trainer, quern_text **out);
 
 /* ---- Adapters as files --------------------------------------------------------------------------------- */
 

@@ -258,6 +258,20 @@ void TrainingEngine::write_rope_table(const gguf::File& file) {
   }
 }
 
+/// `numbers` is contiguous.
+template <typename Numbers>
+void TrainingEngine::put(Program& program, graph::ValueId value, const Numbers& numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  program.write(value, 0, bytes);
+  bytes_in_ += bytes.size();
+}
+
+template <typename T>
+void TrainingEngine::take(const Program& program, graph::ValueId value, T& number) const {
+  program.read(value, 0, std::as_writable_bytes(std::span(&number, 1)));
+  bytes_out_ += sizeof number;
+}
+
 void TrainingEngine::run(Program& program, const models::TrainingGraph& graph, const MicroBatch& batch, std::int32_t number) {
   const auto most = static_cast<std::size_t>(graph.graph.value(graph.token).shape[0].size);
   const std::size_t rows = batch.tokens.size();
@@ -280,13 +294,13 @@ void TrainingEngine::run(Program& program, const models::TrainingGraph& graph, c
   }
   starts_.push_back(static_cast<std::int32_t>(rows));
   if (positions_.size() != rows) throw Error(QUERN_INTERNAL, "the examples of a micro-batch do not cover its rows");
-  const auto put = [&](graph::ValueId value, auto numbers) { program.write(value, 0, std::as_bytes(numbers)); };
-  put(graph.token, std::span(batch.tokens));
-  put(graph.position, std::span(positions_));
-  put(masked ? graph.mask : graph.start, masked ? std::as_bytes(std::span(mask_)) : std::as_bytes(std::span(starts_)));
+  put(program, graph.token, batch.tokens);
+  put(program, graph.position, positions_);
+  if (masked) put(program, graph.mask, mask_);
+  else put(program, graph.start, starts_);
   if (graph.seed != graph::no_value) {
-    put(graph.seed, std::span(options_.seed));
-    put(graph.dropout_step, std::span(&number, 1));
+    put(program, graph.seed, options_.seed);
+    put(program, graph.dropout_step, std::span(&number, 1));
   }
   bounds_.clear();
   bounds_.push_back({graph.tokens, static_cast<std::int64_t>(rows)});
@@ -294,46 +308,81 @@ void TrainingEngine::run(Program& program, const models::TrainingGraph& graph, c
   std::size_t done = 0;
   for (const models::TrainingGraph::Chunk& one : graph.chunks) {
     const std::size_t count = std::min(chunk, batch.labels.size() - done);
-    put(one.row, std::span(batch.label_rows).subspan(done, count));
-    put(one.label, std::span(batch.labels).subspan(done, count));
-    put(one.weight, std::span(batch.label_weights).subspan(done, count));
+    put(program, one.row, std::span(batch.label_rows).subspan(done, count));
+    put(program, one.label, std::span(batch.labels).subspan(done, count));
+    put(program, one.weight, std::span(batch.label_weights).subspan(done, count));
     bounds_.push_back({one.labels, static_cast<std::int64_t>(count)});
     done += count;
   }
   program.run(bounds_);
 }
 
+TrainingEngine::Traffic TrainingEngine::traffic() const noexcept {
+  Traffic sum{bytes_in_, bytes_out_, 0};
+  for (const Program* program : programs()) sum.between_devices += program->bytes_moved();
+  return sum;
+}
+
+template <typename Work>
+void TrainingEngine::traced(const char* name, const MicroBatch* batch, const Work& work) {
+  if (trace_ == nullptr) return work();
+  const double start = trace_->now();
+  const Traffic before = traffic();
+  work();
+  const Traffic after = traffic();
+  std::vector<TraceCount> counts;
+  if (batch != nullptr) counts = {{"rows", batch->tokens.size()}, {"examples", batch->starts.size()}, {"labels", batch->labels.size()}};
+  counts.push_back({"bytes_to_devices", after.to_devices - before.to_devices});
+  counts.push_back({"bytes_from_devices", after.from_devices - before.from_devices});
+  counts.push_back({"bytes_between_devices", after.between_devices - before.between_devices});
+  trace_->add(name, 0, start, std::move(counts));
+}
+
+void TrainingEngine::start_trace() {
+  trace_ = std::make_unique<Trace>();
+  for (Program* program : programs()) program->record(trace_.get());
+}
+
+std::unique_ptr<Trace> TrainingEngine::take_trace() noexcept {
+  for (Program* program : programs()) program->record(nullptr);
+  return std::move(trace_);
+}
+
 void TrainingEngine::accumulate(const MicroBatch& batch, std::int32_t number, float loss_scale) {
-  if (step_graph_->loss_scale != graph::no_value) step_->write(step_graph_->loss_scale, 0, std::as_bytes(std::span(&loss_scale, 1)));
-  run(*step_, *step_graph_, batch, number);
+  traced("micro-batch", &batch, [&] {
+    if (step_graph_->loss_scale != graph::no_value) put(*step_, step_graph_->loss_scale, std::span(&loss_scale, 1));
+    run(*step_, *step_graph_, batch, number);
+  });
 }
 
 BatchNumbers TrainingEngine::update(std::int32_t step, float rate, float loss_scale) {
-  if (update_graph_->loss_scale == graph::no_value) loss_scale = 1;
-  else update_->write(update_graph_->loss_scale, 0, std::as_bytes(std::span(&loss_scale, 1)));
-  update_->write(update_graph_->step, 0, std::as_bytes(std::span(&step, 1)));
-  update_->write(update_graph_->rate, 0, std::as_bytes(std::span(&rate, 1)));
-  update_->run({});
   BatchNumbers numbers;
-  std::int32_t finite = 0;
-  update_->read(update_graph_->norm, 0, std::as_writable_bytes(std::span(&numbers.norm, 1)));
-  update_->read(update_graph_->finite, 0, std::as_writable_bytes(std::span(&finite, 1)));
-  numbers.loss = static_cast<float>(loss());
-  numbers.norm /= loss_scale;
-  numbers.finite = finite != 0;
-  forget_loss();
+  traced("update", nullptr, [&] {
+    if (update_graph_->loss_scale == graph::no_value) loss_scale = 1;
+    else put(*update_, update_graph_->loss_scale, std::span(&loss_scale, 1));
+    put(*update_, update_graph_->step, std::span(&step, 1));
+    put(*update_, update_graph_->rate, std::span(&rate, 1));
+    update_->run({});
+    std::int32_t finite = 0;
+    take(*update_, update_graph_->norm, numbers.norm);
+    take(*update_, update_graph_->finite, finite);
+    numbers.loss = static_cast<float>(loss());
+    numbers.norm /= loss_scale;
+    numbers.finite = finite != 0;
+    forget_loss();
+  });
   return numbers;
 }
 
 double TrainingEngine::loss() const {
   float loss = 0;
-  step_->read(step_graph_->loss, 0, std::as_writable_bytes(std::span(&loss, 1)));
+  take(*step_, step_graph_->loss, loss);
   return loss;
 }
 
 void TrainingEngine::forget_loss() {
   constexpr float none = 0;
-  step_->write(step_graph_->loss, 0, std::as_bytes(std::span(&none, 1)));
+  put(*step_, step_graph_->loss, std::span(&none, 1));
 }
 
 void TrainingEngine::clear() {
@@ -360,9 +409,11 @@ std::string TrainingEngine::weights_sum() const {
 
 double TrainingEngine::evaluate(const MicroBatch& batch) {
   float loss = 0;
-  evaluation_->write(evaluation_graph_.loss, 0, std::as_bytes(std::span(&loss, 1)));
-  run(*evaluation_, evaluation_graph_, batch, 0);
-  evaluation_->read(evaluation_graph_.loss, 0, std::as_writable_bytes(std::span(&loss, 1)));
+  traced("evaluation", &batch, [&] {
+    put(*evaluation_, evaluation_graph_.loss, std::span(&loss, 1));
+    run(*evaluation_, evaluation_graph_, batch, 0);
+    take(*evaluation_, evaluation_graph_.loss, loss);
+  });
   return loss;
 }
 

@@ -94,6 +94,13 @@ class TrainingEngine {
   std::string weights_sum() const;
 
   /// From any thread, and from a signal handler: the run in flight ends with Error(QUERN_CANCELLED).
+  /// Records each run from here on, and forgets what was recorded before. Of the host: a span for each micro-batch, update and evaluation, with
+  /// the bytes that went to the devices, came from them and crossed between them.
+  void start_trace();
+  /// Ends the recording; null if none was begun.
+  std::unique_ptr<Trace> take_trace() noexcept;
+  std::span<const Program* const> traced_programs() const noexcept { return programs(); }
+
   void cancel() noexcept;
   void clear_cancel() noexcept;
 
@@ -115,6 +122,16 @@ class TrainingEngine {
   void bind(Program& program, const std::vector<models::StepGraph::Weight>& weights, const gguf::File& file);
   void write_rope_table(const gguf::File& file);
   void forget_loss();
+  template <typename Numbers>
+  void put(Program& program, graph::ValueId value, const Numbers& numbers);
+  template <typename T>
+  void take(const Program& program, graph::ValueId value, T& number) const;
+  struct Traffic {
+    std::uint64_t to_devices = 0, from_devices = 0, between_devices = 0;
+  };
+  Traffic traffic() const noexcept;
+  template <typename Work>
+  void traced(const char* name, const MicroBatch* batch, const Work& work);
   void run(Program& program, const models::TrainingGraph& graph, const MicroBatch& batch, std::int32_t number);
 
   std::shared_ptr<Runtime> runtime_;
@@ -133,6 +150,9 @@ class TrainingEngine {
   std::vector<RunBound> bounds_;
   std::vector<float> mask_;
   std::vector<std::int32_t> positions_, starts_;
+  std::unique_ptr<Trace> trace_;
+  std::uint64_t bytes_in_ = 0;
+  mutable std::uint64_t bytes_out_ = 0;
 };
 
 }  // namespace quern::runtime

@@ -337,6 +337,43 @@ class Adapters(Training):
             self.assertFalse(out.exists())
 
 
+class Trace(Training):
+    """quern train --trace."""
+
+    def traced(self, **changes):
+        file = self.folder / "steps.json"
+        config = lora("llama", **{"max_steps": 3, "warmup_steps": 0, **changes})
+        self.train(config, "--trace", file)
+        return json.loads(file.read_text()), file
+
+    def test_a_run_moves_ids_labels_and_three_numbers(self):
+        trace, file = self.traced(lora_dropout=0.1)
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        args = {name: [span["args"] for span in spans if span["name"] == name] for name in ("micro-batch", "update", "evaluation")}
+        self.assertEqual(len(args["update"]), 3)
+        for batch in args["micro-batch"]:
+            # Of 4 bytes: ids and positions, where examples begin and the last ends, row, id and weight of each label, seed and micro-batch.
+            self.assertEqual(batch["bytes_to_devices"], 4 * (2 * batch["rows"] + batch["examples"] + 1 + 3 * batch["labels"] + 3))
+            self.assertEqual((batch["bytes_from_devices"], batch["bytes_between_devices"]), (0, 0))
+        for update in args["update"]:  # step, rate and a loss of 0; the norm, whether all was finite, and the loss
+            self.assertEqual((update["bytes_to_devices"], update["bytes_from_devices"], update["bytes_between_devices"]), (12, 12, 0))
+        for evaluation in args["evaluation"]:
+            self.assertEqual(evaluation["bytes_from_devices"], 4)
+        words = self.quern("trace", file).out.decode()
+        for word in ("micro-batches", "updates", "evaluations", "All graphs of the run: "):
+            self.assertIn(word, words)
+        self.assertEqual(self.quern_json("trace", file)["updates"]["times"], 3)
+
+    def test_each_node_of_a_run_has_a_device_and_a_kernel(self):
+        trace, _ = self.traced()
+        nodes, kernels = ({name: [one for one in trace[kind] if one["graph"] == name] for name in {one["graph"] for one in trace["nodes"]}}
+                          for kind in ("nodes", "kernels"))
+        self.assertEqual(len(nodes), 3)  # step, update, evaluation
+        for graph, of_graph in nodes.items():
+            self.assertEqual(sum(kernel["nodes"] for kernel in kernels[graph]), len(of_graph), graph)
+        self.assertEqual(len({one["device"] for kind in ("nodes", "kernels") for one in trace[kind]}), 1)
+
+
 class DataLoss(Training):
     """quern eval --data."""
 

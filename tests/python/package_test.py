@@ -123,13 +123,23 @@ class Training(unittest.TestCase):
                 losses = []
                 self.assertEqual(trainer.run(on_step=lambda step: losses.append(step.loss) or step.step < 2), "stopped")
                 self.assertEqual(len(losses), 2)
+                trainer.start_trace()
                 before = trainer.evaluate().loss
+                self.assertEqual({event["name"] for event in trainer.take_trace()["traceEvents"] if event["pid"] == 0 and event["ph"] == "X"},
+                                 {"evaluation"})
+                with self.assertRaises(quern.Error):
+                    trainer.take_trace()
                 self.assertEqual(trainer.run(on_step=lambda step: losses.append(step.loss)), "done")
                 self.assertEqual(len(losses), 5)
                 self.assertLess(trainer.evaluate().loss, before)
                 with self.assertRaises(ZeroDivisionError):
                     runtime.trainer(settings).run(on_step=lambda step: 1 // 0)
                 trainer.write_result()
+                validation = trainer.evaluate().loss
+            # One sum over the same labels, in another order of f32 sums.
+            found = quern.evaluate_data(runtime, settings, adapter=FOLDER / "run")
+            self.assertLess(abs(found["loss"] - validation), 1e-6 * validation)
+            self.assertGreater(quern.evaluate_data(runtime, settings)["loss"], found["loss"])
             quern.merge(runtime, data / "tiny-llama.gguf", [FOLDER / "run", (FOLDER / "run", -0.5)], FOLDER / "merged.gguf", type="f32")
             quern.export_adapter(FOLDER / "run", data / "tiny-llama.gguf", FOLDER / "adapter.gguf", format="gguf")
             with runtime.load(FOLDER / "merged.gguf") as model, model.session() as session:

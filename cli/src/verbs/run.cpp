@@ -5,6 +5,7 @@
 #include "answer_view.hpp"
 #include "chat.hpp"
 #include "engine.hpp"
+#include "new_trace.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
 #include "where.hpp"
@@ -121,25 +122,6 @@ RunReport report_of(const Answer& made, std::string_view text, const std::vector
   return report;
 }
 
-/// Opens the file before anything is computed, so that a wrong path costs nothing.
-class TraceFile {
- public:
-  explicit TraceFile(const std::string& path) { check_trace(base::NewFile::create(path, file_)); }
-  void write(quern_session* session) {
-    const auto json = make<Text>(quern_session_trace_json, session);
-    const std::string_view bytes = view(json);
-    check_trace(file_.append(bytes));
-    check_trace(file_.append("\n"));
-    check_trace(file_.commit());
-  }
-
- private:
-  static void check_trace(const base::FileProblem& problem) {
-    if (problem) throw Failure(exit_refused, "the trace cannot be written: " + problem.text);
-  }
-  base::NewFile file_;
-};
-
 }  // namespace
 
 int run_verb(const CommandLine& line, const Settings& settings) {
@@ -155,7 +137,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   if (chat && flags.raw) throw Failure(exit_usage, "run: the chat needs the chat template; --raw needs a prompt");
   // The chat has no prompt yet; any will do to see that the model can answer one.
   const auto [prompt, end_of_prompt] = prompt_of(chat ? Question{{{"user", "Hello"}}, "", nullptr} : read_question(flags), flags, settings);
-  std::optional<TraceFile> trace;
+  std::optional<NewTrace> trace;
   if (flags.trace_file) trace.emplace(*flags.trace_file);
 
   const auto started = std::chrono::steady_clock::now();
@@ -196,7 +178,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   }
   const Answer made = answer(session.get(), prompt, flags, seed, sink, guard, activity);
   const std::string text = flags.prefill + made.text;
-  if (trace) trace->write(session.get());
+  if (trace) trace->write(make<Text>(quern_session_trace_json, session.get()));
   const Where where = where_it_ran(model.get(), session.get(), flags.model.path);
   if (line.json || flags.jsonl) {
     RunReport report = report_of(made, text, prompt, where);

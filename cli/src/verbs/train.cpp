@@ -4,6 +4,7 @@
 #include "engine.hpp"
 #include "input.hpp"
 #include "model_path.hpp"
+#include "new_trace.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
 #include "table.hpp"
@@ -18,6 +19,7 @@
 #include <cmath>
 #include <csignal>
 #include <map>
+#include <optional>
 
 namespace quern::cli {
 namespace {
@@ -176,18 +178,22 @@ int train_verb(const CommandLine& line, const Settings& settings) {
     if (line.json) write_json(plan);
     return exit_ok;
   }
+  std::optional<NewTrace> trace;
+  if (flags.trace_file) trace.emplace(*flags.trace_file);
   check_file(base::make_folders(info.output_dir));
   const Text resolved = make<Text>(quern_training_yaml, training.get());
   check_file(base::write_file(std::string(info.output_dir) + "/config.yaml", read_file(flags.file)));
   check_file(base::write_file(std::string(info.output_dir) + "/resolved.yaml", view(resolved)));
   log.begin(plan.at("step").get<std::uint64_t>());
 
+  if (trace) check(quern_trainer_trace_start(trainer.get()));
   std::uint32_t end = 0;
   {
     const StopSignals signals(trainer.get());
     check(quern_trainer_run(trainer.get(), 0, &callbacks, &end));
   }
   log.end();
+  if (trace) trace->write(make<Text>(quern_trainer_trace_json, trainer.get()));
   if (end == QUERN_TRAINING_DONE || end == QUERN_TRAINING_EARLY) check(quern_trainer_write_result(trainer.get()));
   Json result = json_of(make<Text>(quern_trainer_json, trainer.get()));
   result["end"] = word_of(end);

@@ -1,4 +1,6 @@
-// A session's trace in the Chrome trace event format.
+// A trace of a session or of a training run in the Chrome trace event format.
+#include "trace_json.hpp"
+
 #include "boundary.hpp"
 #include "handles.hpp"
 #include "quern/graph/json_writer.hpp"
@@ -35,43 +37,59 @@ void write_span(JsonWriter& json, const runtime::TraceSpan& span) {
   json.end_object();
 }
 
-std::string trace_json(const runtime::Trace& trace, const runtime::Program& program) {
-  const auto label = [&](std::uint32_t device) { return program.devices()[device]->device()->label(); };
+std::string label(const runtime::Program& program, std::uint32_t device) { return program.devices()[device]->device()->label(); }
+
+void write_nodes(JsonWriter& json, const runtime::Program& program) {
+  for (const runtime::NodePlace& place : program.node_places()) {
+    json.begin_object();
+    json.member("graph", program.graph().name());
+    json.member("node", place.name);
+    json.member("op", place.op);
+    json.member("device", label(program, place.device));
+    json.end_object();
+  }
+}
+
+void write_kernels(JsonWriter& json, const runtime::Program& program) {
+  for (const runtime::KernelPlace& place : program.kernel_places()) {
+    json.begin_object();
+    json.member("graph", program.graph().name());
+    json.member("kernel", place.kernel);
+    json.member("device", label(program, place.device));
+    json.member("node", place.node);
+    json.member("nodes", place.nodes);
+    json.end_object();
+  }
+}
+
+}  // namespace
+
+namespace quern::c_api {
+
+std::string trace_json(const runtime::Trace& trace, std::span<const runtime::Program* const> programs) {
   JsonWriter json;
   json.begin_object();
   json.member("displayTimeUnit", "ms");
   json.key("traceEvents");
   json.begin_array();
   write_process(json, 0, "host");
-  for (std::uint32_t d = 0; d < program.devices().size(); ++d) write_process(json, d + 1, label(d));
+  const runtime::Program& first = *programs.front();  // all have the same devices
+  for (std::uint32_t d = 0; d < first.devices().size(); ++d) write_process(json, d + 1, label(first, d));
   for (const runtime::TraceSpan& span : trace.spans()) write_span(json, span);
   json.end_array();
   json.key("nodes");
   json.begin_array();
-  for (const runtime::NodePlace& place : program.node_places()) {
-    json.begin_object();
-    json.member("node", place.name);
-    json.member("op", place.op);
-    json.member("device", label(place.device));
-    json.end_object();
-  }
+  for (const runtime::Program* program : programs) write_nodes(json, *program);
   json.end_array();
   json.key("kernels");
   json.begin_array();
-  for (const runtime::KernelPlace& place : program.kernel_places()) {
-    json.begin_object();
-    json.member("kernel", place.kernel);
-    json.member("device", label(place.device));
-    json.member("node", place.node);
-    json.member("nodes", place.nodes);
-    json.end_object();
-  }
+  for (const runtime::Program* program : programs) write_kernels(json, *program);
   json.end_array();
   json.end_object();
   return json.take();
 }
 
-}  // namespace
+}  // namespace quern::c_api
 
 extern "C" {
 
@@ -91,7 +109,8 @@ quern_status quern_session_trace_json(quern_session* session, quern_text** out) 
     const Turn turn(session);
     const std::unique_ptr<runtime::Trace> trace = session->engine->take_trace();
     if (trace == nullptr) throw Error(QUERN_INVALID_ARGUMENT, "the session records no trace; quern_session_trace_start begins one");
-    *out = make_text(trace_json(*trace, session->engine->program()));
+    const runtime::Program* const program = &session->engine->program();
+    *out = make_text(trace_json(*trace, std::span(&program, 1)));
   });
 }
 

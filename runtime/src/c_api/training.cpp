@@ -4,6 +4,7 @@
 
 #include "../data_loss.hpp"
 #include "../trainer.hpp"
+#include "trace_json.hpp"
 
 #include "quern/training/settings_file.hpp"
 
@@ -304,6 +305,27 @@ quern_status quern_trainer_check_gradients_json(quern_trainer* trainer, quern_te
     require_trainer(trainer);
     const TrainerTurn turn(trainer);
     *out = make_text(trainer->trainer->check_gradients_json());
+  });
+}
+
+quern_status quern_trainer_trace_start(quern_trainer* trainer) {
+  return guarded<Needs::text>([&] {
+    require_trainer(trainer);
+    const TrainerTurn turn(trainer);
+    trainer->trainer->engine().start_trace();
+  });
+}
+
+quern_status quern_trainer_trace_json(quern_trainer* trainer, quern_text** out) {
+  return guarded<Needs::text>([&] {
+    require(out, "out");
+    *out = nullptr;
+    require_trainer(trainer);
+    const TrainerTurn turn(trainer);
+    runtime::TrainingEngine& engine = trainer->trainer->engine();
+    const std::unique_ptr<runtime::Trace> trace = engine.take_trace();
+    if (trace == nullptr) throw Error(QUERN_INVALID_ARGUMENT, "the trainer records no trace; quern_trainer_trace_start begins one");
+    *out = make_text(trace_json(*trace, engine.traced_programs()));
   });
 }
 
