@@ -28,6 +28,18 @@ Case make(Profile profile, const RaggedShape& s) {
   return c;
 }
 
+/// q and y of more than 2^31 elements.
+void huge(CaseSink& sink) {
+  RaggedShape s = many_examples(3201);
+  s.heads = 64;
+  s.kv_heads = 1;
+  s.d = s.dv = 256;
+  Case c = make(Profile::huge, s);
+  c.reference = some_examples(s, c.reference);
+  c.deadline_seconds = 600;
+  sink.add(std::move(c));
+}
+
 void generate(CaseSink& sink) {
   each_ragged_shape(0b111, 0b11, [&](Profile profile, const RaggedShape& s) { sink.add(make(profile, s)); });
   for (const quern_dtype dtype : float_dtypes) {
@@ -43,6 +55,7 @@ void generate(CaseSink& sink) {
       sink.add(make(Profile::quick, s));
     }
   }
+  huge(sink);
 }
 
 }  // namespace

@@ -34,8 +34,22 @@ Case make(Profile profile, const RaggedShape& s) {
   return c;
 }
 
+/// 200,039 rows of 16 heads.
+void huge(CaseSink& sink) {
+  RaggedShape s = many_examples(4879);
+  s.heads = 16;
+  s.kv_heads = 4;
+  s.d = s.dv = 64;
+  Case c = make(Profile::huge, s);
+  c.derive = derive_some_examples(s, derive);
+  c.reference = some_examples(s, c.reference);
+  c.deadline_seconds = 600;
+  sink.add(std::move(c));
+}
+
 void generate(CaseSink& sink) {
   each_ragged_shape(0b1110111, 0b111, [&](Profile profile, const RaggedShape& s) { sink.add(make(profile, s)); });
+  huge(sink);
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include "quern/quern_plan.h"
 
 #include <climits>
+#include <cstring>
 #include <limits>
 #include <numeric>
+#include <set>
 
 namespace quern::conformance {
 namespace {
@@ -19,12 +21,13 @@ std::vector<std::int64_t> starts_of(const RaggedShape& s) {
   return starts;
 }
 
-/// Which example a row is in; -1: none.
-std::int64_t example_of(const RaggedShape& s, std::int64_t row) {
-  std::int64_t end = 0;
+/// Which example each row is in; -1: none.
+std::vector<std::int64_t> examples_of(const RaggedShape& s) {
+  std::vector<std::int64_t> examples;
   for (std::size_t e = 0; s.bad_start.empty() && e < s.lengths.size(); ++e)
-    if (row < (end += s.lengths[e])) return static_cast<std::int64_t>(e);
-  return -1;
+    examples.resize(examples.size() + static_cast<std::size_t>(s.lengths[e]), static_cast<std::int64_t>(e));
+  examples.resize(static_cast<std::size_t>(s.rows()), -1);
+  return examples;
 }
 
 ValueSpec rows_input(const RaggedShape& s, std::int64_t heads, std::int64_t size, bool values) {
@@ -32,9 +35,10 @@ ValueSpec rows_input(const RaggedShape& s, std::int64_t heads, std::int64_t size
                 [s, values](const Tensor& x, const CounterRandom& random) {
                   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
                   fill(x, s.data, random);
+                  const std::vector<std::int64_t> examples = examples_of(s);
                   const std::int64_t row = x.dim_from_end(0) * x.dim_from_end(1);
                   for (std::int64_t i = 0; i < x.count(); ++i) {
-                    const std::int64_t example = example_of(s, i / row);
+                    const std::int64_t example = examples[static_cast<std::size_t>(i / row)];
                     if (example < 0) x.set(i, i % 3 == 1 ? infinity : nan);
                     else if (s.nan_example && example == 1) x.set(i, i % row == 1 ? nan : x.at(i));
                     else if (values && s.data == DataKind::gaussian && example % 2 == 1) x.set(i, x.at(i) + 1000.0);
@@ -43,6 +47,8 @@ ValueSpec rows_input(const RaggedShape& s, std::int64_t heads, std::int64_t size
 }
 
 std::string list_name(const std::vector<std::int64_t>& numbers) {
+  constexpr std::size_t most = 16;  // of which each is named
+  if (numbers.size() > most) return "_" + std::to_string(numbers.size()) + "_of_" + std::to_string(numbers.front());
   std::string name;
   for (const std::int64_t n : numbers) name += "_" + std::to_string(n);
   return name;
@@ -160,6 +166,59 @@ void each_of_dtype(const RaggedShape& base, std::uint32_t row_inputs, std::uint3
   }
 }
 
+/// The rows of some whole examples, ascending, and the case of them alone.
+struct SomeExamples {
+  std::vector<std::int64_t> rows, starts = {0};
+  Case what;
+  std::vector<Tensor> inputs;
+
+  SomeExamples(const RaggedShape& s, const ReferenceCall& call) : what(call.what) {
+    choose(s);
+    const auto some = static_cast<std::int64_t>(rows.size());
+    inputs = call.inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (i == start_input) {
+        inputs[i] = Tensor(QUERN_I32, {static_cast<std::int64_t>(starts.size())});
+        for (std::size_t e = 0; e < starts.size(); ++e) inputs[i].set(static_cast<std::int64_t>(e), static_cast<double>(starts[e]));
+      } else if (!inputs[i].absent()) {
+        Dims dims = inputs[i].dims();
+        dims[0] = some;
+        inputs[i] = Tensor(inputs[i].dtype(), dims);
+        copy_rows(call.inputs[i], inputs[i], true);
+      }
+      what.inputs[i].dims = inputs[i].dims();
+    }
+    for (ValueSpec& y : what.outputs) y.dims[0] = some;
+  }
+
+  /// Between a whole value and one of the chosen rows.
+  void copy_rows(const Tensor& whole, const Tensor& chosen, bool to_chosen) const {
+    const std::uint64_t bytes = chosen.bytes().size() / rows.size();
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      std::byte* const in_whole = whole.bytes().data() + static_cast<std::uint64_t>(rows[r]) * bytes;
+      std::byte* const in_chosen = chosen.bytes().data() + r * bytes;
+      std::memcpy(to_chosen ? in_chosen : in_whole, to_chosen ? in_whole : in_chosen, bytes);
+    }
+  }
+
+ private:
+  void choose(const RaggedShape& s) {
+    const std::vector<std::int64_t> examples = examples_of(s), whole = starts_of(s);
+    std::set<std::int64_t> chosen = {0, static_cast<std::int64_t>(s.lengths.size()) - 1};
+    const auto bytes = static_cast<std::int64_t>(packed_bytes(s.dtype, {s.heads * s.d}));
+    for (int power = 8; power < 40; ++power)
+      for (const std::int64_t unit : {std::int64_t{1}, s.heads * s.d, bytes})
+        for (const std::int64_t beside : {-1, 0, 1})
+          if (const std::int64_t row = (std::int64_t{1} << power) / unit + beside; row >= 0 && row < s.rows())
+            chosen.insert(examples[static_cast<std::size_t>(row)]);
+    chosen.erase(-1);
+    for (const std::int64_t e : chosen) {
+      for (std::int64_t row = whole[static_cast<std::size_t>(e)]; row < whole[static_cast<std::size_t>(e) + 1]; ++row) rows.push_back(row);
+      starts.push_back(static_cast<std::int64_t>(rows.size()));
+    }
+  }
+};
+
 }  // namespace
 
 std::int64_t RaggedShape::rows() const { return std::accumulate(lengths.begin(), lengths.end(), tail); }
@@ -168,6 +227,33 @@ void add_ragged_inputs(Case& c, const RaggedShape& s) {
   const std::vector<std::int64_t> starts = starts_of(s);
   c.inputs = {rows_input(s, s.heads, s.d, false), rows_input(s, s.kv_heads, s.d, false), rows_input(s, s.kv_heads, s.dv, true),
               given(input(QUERN_I32, {static_cast<std::int64_t>(starts.size())}), "starts", starts)};
+}
+
+Reference some_examples(const RaggedShape& s, Reference reference) {
+  return [s, reference = std::move(reference)](const ReferenceCall& call, Expected& expected) {
+    const SomeExamples some(s, call);
+    reference({some.what, some.inputs, call.states}, expected);
+    for (std::size_t y = 0; y < expected.outputs.size(); ++y) {
+      const std::int64_t each = element_count(some.what.outputs[y].dims) / static_cast<std::int64_t>(some.rows.size());
+      for (const std::int64_t row : some.rows)
+        for (std::int64_t i = 0; i < each; ++i) expected.outputs[y].index.push_back(row * each + i);
+    }
+  };
+}
+
+std::function<void(const ReferenceCall&)> derive_some_examples(const RaggedShape& s, void (*derive)(const ReferenceCall&)) {
+  return [s, derive](const ReferenceCall& call) {
+    const SomeExamples some(s, call);
+    derive({some.what, some.inputs, call.states});
+    for (std::size_t i = start_input + 1; i < some.inputs.size(); ++i) some.copy_rows(call.inputs[i], some.inputs[i], false);
+  };
+}
+
+RaggedShape many_examples(std::int64_t count) {
+  RaggedShape s;
+  s.dtype = QUERN_F16;
+  s.lengths.assign(static_cast<std::size_t>(count), 41);
+  return s;
 }
 
 void finish_ragged_case(Case& c, const RaggedShape& s) {

@@ -19,6 +19,14 @@ struct RaggedShape : DenseShape {
 /// q, k, v and start. Rows of no example are NaN and infinities; the values of every other example have 1000 added, where data is gaussian.
 void add_ragged_inputs(Case& c, const RaggedShape& s);
 
+/// The reference for some whole examples alone: both ends, and those with a row beside a power of two in rows, elements or bytes.
+Reference some_examples(const RaggedShape& s, Reference reference);
+/// Likewise what fills inputs; of other examples they are left as they are. Both expect a case whose values have the rows of q or are no rows.
+std::function<void(const ReferenceCall&)> derive_some_examples(const RaggedShape& s, void (*derive)(const ReferenceCall&));
+
+/// Examples of 41 rows each, `count` of them.
+RaggedShape many_examples(std::int64_t count);
+
 /// Attributes, faults, note and ranged dimension.
 void finish_ragged_case(Case& c, const RaggedShape& s);
 

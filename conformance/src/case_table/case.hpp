@@ -80,7 +80,7 @@ struct Case {
   bool predicated = false;  // the last input is the node's predicate, no operand of the op
   Reference reference;
   /// Fills inputs that follow from others, after all of them have their data (y and lse of a gradient). Null: there are none.
-  void (*derive)(const ReferenceCall& call) = nullptr;
+  std::function<void(const ReferenceCall& call)> derive;
   std::function<void(ScriptContext&)> script;  // of the ABI group: instead of all of inputs .. reference
   std::shared_ptr<const WholeGraph> graph;     // of the fused group: instead of op, attributes and reference
   bool every_kernel = false;                   // runs under each kernel that can be forced too, a graph under each family

@@ -32,6 +32,10 @@ void from_mixed_precision(Entry& entry, std::string_view& key) {
   entry.value = Json(true);
 }
 
+void from_use_tensorboard(Entry& entry, std::string_view&) {
+  if (const bool* on = entry.value.boolean()) entry.value = Json(std::string(*on ? "tensorboard" : "jsonl"));
+}
+
 const Synonym all_synonyms[] = {
     {"model_name_or_path", "base_model", nullptr},
     {"model", "base_model", nullptr},
@@ -56,6 +60,7 @@ const Synonym all_synonyms[] = {
     {"target_modules", "lora_target_modules", nullptr},
     {"use_rslora", "peft_use_rslora", nullptr},
     {"layers_to_transform", "peft_layers_to_transform", nullptr},
+    {"lora_layers_to_transform", "peft_layers_to_transform", nullptr},
     {"adapter_name_or_path", "lora_model_dir", nullptr},
     {"resume_adapter_file", "lora_model_dir", nullptr},
     {"dataset", "datasets", nullptr},
@@ -100,6 +105,8 @@ const Synonym all_synonyms[] = {
     {"adam_eps", "adam_epsilon", nullptr},
     {"training.weight_decay", "weight_decay", nullptr},
     {"training.max_grad_norm", "max_grad_norm", nullptr},
+    {"bfloat16", "bf16", nullptr},
+    {"float16", "fp16", nullptr},
     {"mixed_precision", "bf16", from_mixed_precision},
     {"training.mixed_precision", "bf16", from_mixed_precision},
     {"grad_checkpoint", "gradient_checkpointing", nullptr},
@@ -112,6 +119,8 @@ const Synonym all_synonyms[] = {
     {"training.save_steps", "save_steps", nullptr},
     {"steps_per_report", "logging_steps", nullptr},
     {"training.logging_steps", "logging_steps", nullptr},
+    {"shuffle_merged_datasets", "shuffle", nullptr},
+    {"use_tensorboard", "report_to", from_use_tensorboard},
     {"adapter_path", "output_dir", nullptr},
     {"training.output_dir", "output_dir", nullptr},
 };

@@ -51,6 +51,8 @@ TEST(Values, PrecisionHasOneMeaning) {
   EXPECT_EQ(with("bf16: true\nfp16: false\n").settings.precision, Precision::bf16);
   EXPECT_EQ(with("bf16: false\nfp16: true\n").settings.precision, Precision::fp16);
   EXPECT_EQ(with("bf16: false\n").settings.precision, Precision::float32);
+  EXPECT_EQ(with("bfloat16: true\n").settings.precision, Precision::bf16);
+  EXPECT_EQ(with("float16: true\n").settings.precision, Precision::fp16);
   EXPECT_EQ(with("mixed_precision: fp16\n").settings.precision, Precision::fp16);
   EXPECT_EQ(with("mixed_precision: no\n").settings.precision, Precision::float32);
 }

@@ -47,6 +47,12 @@ gradient_checkpointing: true
 resume_from_checkpoint:
 logging_steps: 1
 flash_attention: true
+eval_table_size:
+eval_max_new_tokens: 128
+shuffle_merged_datasets: false
+use_tensorboard: true
+debug:
+ddp:
 loss_watchdog_threshold: 5.0
 loss_watchdog_patience: 3
 warmup_ratio: 0.1
@@ -74,6 +80,8 @@ special_tokens:
   expected.learning_rate = 2e-4;
   expected.gradient_checkpointing = Checkpointing::full;
   expected.logging_steps = 1;
+  expected.shuffle = false;
+  expected.tensorboard = true;
   expected.loss_watchdog_threshold = 5;
   expected.warmup_ratio = 0.1;
   expected.evaluation = {When::parts, 0, 4};
