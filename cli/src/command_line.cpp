@@ -63,6 +63,8 @@ void check_estimate(const CommandLine& line) {
 
 void check_eval(const CommandLine& line) {
   const EvalFlags& eval = line.eval;
+  if (eval.reference_adapter && !eval.reference)
+    throw Failure(exit_usage, "eval: --reference-adapter is for the model of --reference; give that too, or leave it out");
   if (!eval.data) {
     if (!eval.overrides.empty())
       throw Failure(exit_usage, "eval: KEY=VALUE " + in_quotes(eval.overrides.front(), 60) +
@@ -71,6 +73,7 @@ void check_eval(const CommandLine& line) {
   }
   const std::pair<const char*, bool> of_text[] = {{"--positions", eval.positions},
                                                   {"--logits", eval.logits_file.has_value()},
+                                                  {"--reference", eval.reference.has_value()},
                                                   {"--tokenizer-pre", !eval.model.tokenizer_pre.empty()},
                                                   {"--activations", eval.model.activations != QUERN_ACTIVATIONS_AUTO},
                                                   {"--kv", eval.model.kv != QUERN_KV_DEFAULT}};

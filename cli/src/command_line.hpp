@@ -96,6 +96,7 @@ struct EvalFlags {
   std::vector<std::string> overrides;  // of the settings that say how they are read
   bool positions = false;
   std::optional<std::string> logits_file;
+  std::optional<std::string> reference, reference_adapter;  // the model to compare with
 };
 
 struct BenchFlags {

@@ -95,6 +95,12 @@ VerbApp add_eval(CLI::App& program, CommandLine& line) {
   app->add_option("--logits", eval.logits_file, "write the last position's logits, little-endian f32")
       ->type_name("OUT")
       ->default_str("none");
+  app->add_option("--reference", eval.reference, "another model of the same vocabulary; print how far the predictions lie from its own")
+      ->type_name("MODEL")
+      ->default_str("none");
+  app->add_option("--reference-adapter", eval.reference_adapter, "a LoRA adapter for the reference")
+      ->type_name("DIR[:SCALE]")
+      ->default_str("none");
   add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::eval, app};
 }

@@ -7,6 +7,7 @@ import pathlib
 import signal
 import struct
 import subprocess
+import sys
 import time
 import unittest
 
@@ -422,6 +423,29 @@ class DataLoss(Training):
 
 
 class ServedAdapter(Training):
+    def test_the_divergence_of_a_merged_model_is_what_its_format_rounds(self):
+        base, adapter = TRAINING / "tiny-llama.gguf", DATA / "peft/tiny-llama-lora"
+        text = self.write("text.txt", (TRAINING / "val.jsonl").read_bytes()[:600])
+        found = {}
+        for name in ("f32", "f16", "q8_0", "keep"):
+            merged = self.folder / f"{name}.gguf"
+            self.assertEqual(self.quern("merge", base, adapter, "-o", merged, "--type", name, "-q").code, 0)
+            report = self.quern_json("eval", merged, text, "--reference", base, "--reference-adapter", adapter, "--activations", "f32", "--kv", "f32",
+                                     env=ON_DEVICE)["reference"]
+            found[name] = report["kl_mean"]
+            self.assertLessEqual(report["kl_mean"], report["kl_max"])
+            self.assertGreater(report["same_best"], 0.9)
+        print("KL of a merge from base and adapter, in nats:", {name: f"{kl:.1e}" for name, kl in found.items()}, file=sys.stderr)
+        # A divergence is half the variance of what the logits moved, which are of the order of 5. Of a weight f16 rounds away 2^-11 at most, and
+        # q8_0 2^-8 of the largest in its block, of which a weight is a third. In f32, as the base is kept, sums have another order: 30 times 2^-24.
+        for name, share in (("f32", 2e-6), ("f16", 2 ** -11), ("q8_0", 3 * 2 ** -8), ("keep", 2e-6)):
+            self.assertLess(found[name], (5 * share) ** 2 / 2, name)
+        self.assertGreater(found["q8_0"], found["f16"])
+        without = self.quern_json("eval", self.folder / "f32.gguf", text, "--reference", base, env=ON_DEVICE)["reference"]["kl_mean"]
+        self.assertGreater(without, 100 * found["q8_0"])
+        self.assert_fails(2, "--reference-adapter", "eval", base, text, "--reference-adapter", adapter)
+        self.assert_fails(4, "other tokens", "eval", base, text, "--reference", DATA / "gguf/micro-llama-f32.gguf")
+
     def test_the_estimate_of_an_adapter_is_what_serving_it_takes(self):
         for model in ("llama", "qwen3"):
             base, adapter = TRAINING / f"tiny-{model}.gguf", DATA / f"peft/tiny-{model}-lora"

@@ -1,8 +1,10 @@
 // quern eval MODEL FILE: reads a text token by token and compares each prediction with the next one. With --data, the loss of examples.
 #include "verbs.hpp"
 
+#include "divergence.hpp"
 #include "engine.hpp"
 #include "input.hpp"
+#include "model_path.hpp"
 #include "numbers.hpp"
 #include "progress.hpp"
 #include "shapes.hpp"
@@ -11,6 +13,7 @@
 
 #include "quern/base/files.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <span>
@@ -27,6 +30,77 @@ void write_logits(base::NewFile& file, const quern_evaluation_info& info) {
   check_logits(file.append(std::as_bytes(std::span(info.logits, static_cast<std::size_t>(info.logit_count)))));
   check_logits(file.commit());
 }
+
+/// The model of --reference. It and the model that is evaluated read the text in windows, each from position 0.
+class Reference {
+ public:
+  Reference(const CommandLine& line, const Settings& settings, quern_runtime* runtime, const std::vector<std::int32_t>& ids,
+            std::string_view text)
+      : path_(model_path(*line.eval.reference, settings, {.pull = line.named.pull, .offer = !line.quiet, .quiet = line.quiet})),
+        quiet_(line.quiet),
+        ids_(ids) {
+    if (line.eval.reference_adapter) adapter_ = scaled_adapter("eval", *line.eval.reference_adapter);
+    const Vocabulary vocabulary = open_vocabulary(path_, line.eval.model.tokenizer_pre);
+    if (tokenize(vocabulary.get(), text, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_EOS) != ids)
+      throw Failure(exit_refused, path_ + ": reads the text as other tokens; a reference needs the model's own vocabulary");
+    const std::uint64_t of_a_position = quern_vocabulary_size(vocabulary.get()) * sizeof(float);
+    window_ = std::clamp<std::uint64_t>(most_logits / of_a_position, 1, std::min<std::uint64_t>(most_window, ids.size()));
+    model_ = load_model(runtime, {.path = path_,
+                                  .context = window_,
+                                  .activations = line.eval.model.activations,
+                                  .kv = line.eval.model.kv,
+                                  .tokenizer_pre = line.eval.model.tokenizer_pre,
+                                  .adapter = adapter_,
+                                  .progress = !line.quiet});
+    session_ = open_session(model_.get(), adapter_);
+  }
+
+  void compare(quern_session* session) {
+    Progress progress("comparing", path_, "tokens", quiet_);
+    for (std::uint64_t at = 0; at < ids_.size(); at += window_) {
+      const auto window = std::span(ids_).subspan(at, std::min<std::uint64_t>(window_, ids_.size() - at));
+      const Evaluation reference = logits_of(session_.get(), window), model = logits_of(session, window);
+      const quern_evaluation *a = reference.get(), *b = model.get();
+      const auto of_reference = get<quern_evaluation_info>(quern_evaluation_get_info, a);
+      const auto of_model = get<quern_evaluation_info>(quern_evaluation_get_info, b);
+      if (of_reference.logit_count != of_model.logit_count)
+        throw Failure(exit_refused, path_ + ": has " + std::to_string(of_reference.logit_count / window.size()) +
+                                        " tokens, and the model has " + std::to_string(of_model.logit_count / window.size()) +
+                                        "; a reference needs the same vocabulary");
+      const std::size_t each = of_model.logit_count / window.size();
+      for (std::size_t i = 0; i < window.size(); ++i)
+        divergence_.add({of_reference.logits + i * each, each}, {of_model.logits + i * each, each});
+      progress.show(at + window.size(), ids_.size());
+    }
+    progress.end();
+  }
+
+  Json json() const {  // of what is not finite the JSON has null
+    return {
+        {"model", path_}, {"kl_mean", divergence_.mean()}, {"kl_max", divergence_.most}, {"same_best", same_best()}, {"window", window_}};
+  }
+  std::string words() const {
+    return "kl_mean     " + scientific(divergence_.mean()) + "\nkl_max      " + scientific(divergence_.most) + "\nsame_best   " +
+           fixed(100 * same_best(), 2) + " %\n";
+  }
+
+ private:
+  static constexpr std::uint64_t most_window = 512, most_logits = std::uint64_t{128} << 20;  // bytes of each model's logits
+
+  static Evaluation logits_of(quern_session* session, std::span<const std::int32_t> ids) {
+    return make<Evaluation>(quern_evaluate, session, 0u, ids.data(), std::uint64_t{ids.size()}, std::uint32_t{QUERN_EVALUATE_ALL_LOGITS});
+  }
+  double same_best() const { return static_cast<double>(divergence_.same_best) / static_cast<double>(divergence_.positions); }
+
+  std::string path_;
+  bool quiet_;
+  const std::vector<std::int32_t>& ids_;
+  std::optional<ScaledAdapter> adapter_;
+  std::uint64_t window_ = 0;
+  Model model_;
+  Session session_;
+  Divergence divergence_;
+};
 
 int evaluate_data(const CommandLine& line, const Settings& settings) {
   const EvalFlags& flags = line.eval;
@@ -93,6 +167,8 @@ int eval_verb(const CommandLine& line, const Settings& settings) {
                                                  .adapter = adapter,
                                                  .progress = !line.quiet});
   const Session session = open_session(model.get(), adapter);
+  std::optional<Reference> reference;
+  if (flags.reference) reference.emplace(line, settings, runtime.get(), ids, text);
   Progress progress("reading", flags.file, "tokens", line.quiet);
   quern_evaluate_options options{};
   options.struct_size = sizeof options;
@@ -108,14 +184,18 @@ int eval_verb(const CommandLine& line, const Settings& settings) {
   const quern_evaluation* handle = evaluation.get();
   const auto info = get<quern_evaluation_info>(quern_evaluation_get_info, handle);
   if (flags.logits_file) write_logits(logits, info);
+  if (reference) reference->compare(session.get());
   const Where where = where_it_ran(model.get(), session.get(), flags.model.path);
 
   if (line.json) {
-    write_json(eval_json(where.ran_on, info, flags.positions));
+    Json json = eval_json(where.ran_on, info, flags.positions);
+    if (reference) json["reference"] = reference->json();
+    write_json(json);
   } else {
     const double mean = info.count > 1 ? info.nll_sum / static_cast<double>(info.count - 1) : std::nan("");
     std::string out = "tokens      " + std::to_string(info.count) + "\n";
     if (info.count > 1) out += "nll_mean    " + fixed(mean, 6) + "\nperplexity  " + fixed(std::exp(mean), 4) + "\n";
+    if (reference) out += reference->words();
     if (flags.positions) {
       out += "position argmax margin nll\n";
       for (std::uint64_t at = 0; at < info.count; ++at)
