@@ -8,6 +8,7 @@
 #include "quern/base/files.hpp"
 #include "quern/graph/file_error.hpp"
 #include "quern/graph/json_writer.hpp"
+#include "quern/models/directory.hpp"
 #include "quern/models/peft.hpp"
 #include "quern/models/safetensors.hpp"
 
@@ -277,7 +278,7 @@ std::string show_folder(const std::string& path, const std::string& folder) {
 
 gguf::File open_gguf(const std::string& path) {
   try {
-    return gguf::File::open(path);
+    return models::open_model(path);
   } catch (const Error& error) {
     std::string head;
     if (error.code() != QUERN_BAD_MODEL || base::read_head(path, head, 4) || head == "GGUF") throw;
