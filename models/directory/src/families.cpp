@@ -9,27 +9,27 @@ namespace {
 
 // Of transformers 5.24, src/transformers/models/*/configuration_*.py. A null there is no row here.
 constexpr Default llama_defaults[] = {
-    {"vocab_size", 32000},      {"hidden_size", 4096},        {"intermediate_size", 11008},
-    {"num_hidden_layers", 32},  {"num_attention_heads", 32},  {"max_position_embeddings", 2048},
-    {"rms_norm_eps", 1e-6},     {"rope_theta", 10000},
+    {"vocab_size", 32000},     {"hidden_size", 4096},       {"intermediate_size", 11008},
+    {"num_hidden_layers", 32}, {"num_attention_heads", 32}, {"max_position_embeddings", 2048},
+    {"rms_norm_eps", 1e-6},    {"rope_theta", 10000},
 };
 constexpr Default mistral_defaults[] = {
-    {"vocab_size", 32000},      {"hidden_size", 4096},        {"intermediate_size", 14336},
-    {"num_hidden_layers", 32},  {"num_attention_heads", 32},  {"max_position_embeddings", 131072},
-    {"rms_norm_eps", 1e-6},     {"rope_theta", 10000},        {"num_key_value_heads", 8},
+    {"vocab_size", 32000},     {"hidden_size", 4096},       {"intermediate_size", 14336},
+    {"num_hidden_layers", 32}, {"num_attention_heads", 32}, {"max_position_embeddings", 131072},
+    {"rms_norm_eps", 1e-6},    {"rope_theta", 10000},       {"num_key_value_heads", 8},
     {"sliding_window", 4096},
 };
 constexpr Default qwen2_defaults[] = {
-    {"vocab_size", 151936},     {"hidden_size", 4096},        {"intermediate_size", 22016},
-    {"num_hidden_layers", 32},  {"num_attention_heads", 32},  {"max_position_embeddings", 32768},
-    {"rms_norm_eps", 1e-6},     {"rope_theta", 10000},        {"num_key_value_heads", 32},
-    {"sliding_window", 4096},   {"max_window_layers", 28},
+    {"vocab_size", 151936},    {"hidden_size", 4096},       {"intermediate_size", 22016},
+    {"num_hidden_layers", 32}, {"num_attention_heads", 32}, {"max_position_embeddings", 32768},
+    {"rms_norm_eps", 1e-6},    {"rope_theta", 10000},       {"num_key_value_heads", 32},
+    {"sliding_window", 4096},  {"max_window_layers", 28},
 };
 constexpr Default qwen3_defaults[] = {
-    {"vocab_size", 151936},     {"hidden_size", 4096},        {"intermediate_size", 22016},
-    {"num_hidden_layers", 32},  {"num_attention_heads", 32},  {"max_position_embeddings", 32768},
-    {"rms_norm_eps", 1e-6},     {"rope_theta", 10000},        {"num_key_value_heads", 32},
-    {"sliding_window", 4096},   {"max_window_layers", 28},    {"head_dim", 128},
+    {"vocab_size", 151936},    {"hidden_size", 4096},       {"intermediate_size", 22016},
+    {"num_hidden_layers", 32}, {"num_attention_heads", 32}, {"max_position_embeddings", 32768},
+    {"rms_norm_eps", 1e-6},    {"rope_theta", 10000},       {"num_key_value_heads", 32},
+    {"sliding_window", 4096},  {"max_window_layers", 28},   {"head_dim", 128},
 };
 
 constexpr Family families[] = {
@@ -84,8 +84,8 @@ const Family& family_of(const Config& config) {
     throw config.file().unsupported("auto_map", concat("names code of the model's own, which is never run; this version has the types ",
                                                        known_model_types()));
   if (!class_name.empty() && (!type || family != nullptr))
-    throw config.file().unsupported("architectures",
-                                    concat("is ", in_quotes(class_name, 64), ", which is not known; this version has the types ", known_model_types()));
+    throw config.file().unsupported("architectures", concat("is ", in_quotes(class_name, 64),
+                                                            ", which is not known; this version has the types ", known_model_types()));
   if (!type) throw config.file().bad("model_type", "is missing, and so is 'architectures'; it says which model this is");
   throw config.file().unsupported("model_type",
                                   concat("is ", in_quotes(*type, 64), ", which is not known; this version has ", known_model_types()));

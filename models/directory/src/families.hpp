@@ -20,11 +20,11 @@ struct Default {
 enum class Window : std::uint8_t { never, if_stated, if_used };
 
 struct Family {
-  std::string_view model_type;         // of config.json
-  std::string_view class_name;         // in its `architectures`
-  std::string_view architecture;       // general.architecture
-  bool interleaves;                    // the graph rotates neighbours: rows of q and k are permuted
-  Window window;                       // if_used: where use_sliding_window is true, from layer max_window_layers on
+  std::string_view model_type;    // of config.json
+  std::string_view class_name;    // in its `architectures`
+  std::string_view architecture;  // general.architecture
+  bool interleaves;               // the graph rotates neighbours: rows of q and k are permuted
+  Window window;                  // if_used: where use_sliding_window is true, from layer max_window_layers on
   std::span<const Default> defaults;
 };
 

@@ -81,7 +81,9 @@ Shape write_model_keys(const Config& config, const Family& family, gguf::Writer&
   shape.head_size = stated ? count_or_default(config, family, "head_dim", most_heads) : shape.hidden / shape.heads;
   shape.tied = config.find_bool("tie_word_embeddings").value_or(false);
 
-  const auto count = [&](std::string_view suffix, std::uint64_t value) { keys.u32(key_of(family, suffix), static_cast<std::uint32_t>(value)); };
+  const auto count = [&](std::string_view suffix, std::uint64_t value) {
+    keys.u32(key_of(family, suffix), static_cast<std::uint32_t>(value));
+  };
   count("block_count", shape.layers);
   count("context_length", shape.context);
   count("embedding_length", shape.hidden);

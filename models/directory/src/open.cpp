@@ -8,6 +8,7 @@
 #include "tensor_names.hpp"
 #include "tokenizer_json.hpp"
 
+#include "quern/base/files.hpp"
 #include "quern/models/directory.hpp"
 #include "quern/models/gguf_writer.hpp"
 
@@ -26,6 +27,11 @@ bool is_directory(const std::string& path) {
   return path.find('\0') == path.npos && ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+bool has_file(const std::string& folder, std::string_view name) {
+  base::OpenedFile file;
+  return !base::open_file(path_in(folder, name), file);
+}
+
 /// The last part of the path.
 std::string name_of(const std::string& folder) {
   const std::size_t end = folder.find_last_not_of('/');
@@ -35,7 +41,8 @@ std::string name_of(const std::string& folder) {
 }
 
 std::uint64_t rows_of_embeddings(const std::vector<gguf::AssembledTensor>& tensors, const std::string& folder) {
-  const auto at = std::ranges::find(tensors, std::string_view("token_embd.weight"), [](const auto& part) { return std::string_view(part.tensor.name); });
+  const auto at = std::ranges::find(tensors, std::string_view("token_embd.weight"),
+                                    [](const auto& part) { return std::string_view(part.tensor.name); });
   if (at == tensors.end()) throw Error(QUERN_BAD_MODEL, concat(folder, ": tensor 'model.embed_tokens.weight' is missing"));
   return at->tensor.dims[1];
 }
@@ -64,6 +71,10 @@ gguf::File open_directory(const std::string& folder) {
 }
 
 }  // namespace
+
+bool is_model_directory(const std::string& path) {
+  return is_directory(path) && has_file(path, "config.json") && !has_file(path, "adapter_config.json");
+}
 
 gguf::File open_model(const std::string& path) { return is_directory(path) ? open_directory(path) : gguf::File::open(path); }
 

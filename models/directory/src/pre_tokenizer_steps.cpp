@@ -18,10 +18,9 @@ constexpr std::string_view llama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view qwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view tekken =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view tekken = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+                                    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+                                    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // A step is an expression whose matches are pieces, or one of these.
 constexpr std::string_view single_digits = "Digits", bytes = "ByteLevel", words = "ByteLevel with its expression";
@@ -111,7 +110,8 @@ bool is_nfc(const JsonFile& file) {
 std::string_view pre_tokenizer_of(const JsonFile& tokenizer) {
   constexpr std::string_view field = "pre_tokenizer";
   std::vector<std::string> steps;
-  for (const Json* part : parts_of(tokenizer, field, tokenizer.json().find(field), "pretokenizers")) steps.push_back(step_of(tokenizer, *part));
+  for (const Json* part : parts_of(tokenizer, field, tokenizer.json().find(field), "pretokenizers"))
+    steps.push_back(step_of(tokenizer, *part));
   const bool nfc = is_nfc(tokenizer);
   const Json* const model = tokenizer.json().find("model");
   const bool ignore_merges = bool_of(tokenizer, "model.ignore_merges", model->find("ignore_merges")).value_or(false);
@@ -127,7 +127,8 @@ std::string_view pre_tokenizer_of(const JsonFile& tokenizer) {
   }
   if (known)
     throw unknown(tokenizer, field,
-                  concat("known steps with ", nfc ? "the normalizer NFC" : "no normalizer", " and 'ignore_merges' ", ignore_merges ? "true" : "false"));
+                  concat("known steps with ", nfc ? "the normalizer NFC" : "no normalizer", " and 'ignore_merges' ",
+                         ignore_merges ? "true" : "false"));
   std::string text;
   for (const std::string& step : steps) text += concat(text.empty() ? "" : ", then ", in_quotes(step, 100));
   throw unknown(tokenizer, field, steps.empty() ? "no parts" : concat("the steps ", text));

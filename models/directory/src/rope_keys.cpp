@@ -92,8 +92,7 @@ void write_yarn(const Config& config, const Rope& rope, Shape& shape, double, Ke
   keys.count("scaling.original_context_length", original);
   if (rope.find("beta_fast")) keys.number("scaling.yarn_beta_fast", rope.require("beta_fast"));
   if (rope.find("beta_slow")) keys.number("scaling.yarn_beta_slow", rope.require("beta_slow"));
-  if (rope.find("attention_factor"))
-    keys.number("scaling.yarn_attn_factor", rope.require("attention_factor"));
+  if (rope.find("attention_factor")) keys.number("scaling.yarn_attn_factor", rope.require("attention_factor"));
   else if (rope.find("mscale").value_or(0) != 0 && rope.find("mscale_all_dim").value_or(0) != 0)
     keys.number("scaling.yarn_attn_factor", magnitude(factor, rope.require("mscale")) / magnitude(factor, rope.require("mscale_all_dim")));
 }

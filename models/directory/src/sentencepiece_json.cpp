@@ -13,11 +13,12 @@
 namespace quern::directory {
 namespace {
 
-constexpr std::string_view space_mark = "\xE2\x96\x81";    // U+2581
+constexpr std::string_view space_mark = "\xE2\x96\x81";        // U+2581
 constexpr std::uint64_t most_splits = std::uint64_t{8} << 20;  // of all tokens together; 262,144 real tokens have 2 million
 
 Error not_sentencepiece(const JsonFile& file, std::string_view field, std::string_view what) {
-  return file.unsupported(field, concat(what, "; a vocabulary with 'byte_fallback' is read where it is SentencePiece's, else use a GGUF file"));
+  return file.unsupported(field,
+                          concat(what, "; a vocabulary with 'byte_fallback' is read where it is SentencePiece's, else use a GGUF file"));
 }
 
 /// What stands in front of a text: nothing, a space in front of each part between control tokens, or one at the start alone.
@@ -56,7 +57,8 @@ Prefix prefix_of_normalizer(const JsonFile& file, const Json& normalizer) {
   bool replaced = false;
   for (const Json* part : parts) {
     const std::string type = text_of(file, concat(field, ".type"), part->find("type")).value_or("");
-    if (type == "Prepend" && !replaced && text_of(file, concat(field, ".prepend"), part->find("prepend")) == space_mark) prefix = Prefix::always;
+    if (type == "Prepend" && !replaced && text_of(file, concat(field, ".prepend"), part->find("prepend")) == space_mark)
+      prefix = Prefix::always;
     else if (type == "Replace" && !replaced && replaces_spaces(*part)) replaced = true;
     else throw not_sentencepiece(file, field, concat("has a part ", in_quotes(type, 32), " that SentencePiece does not have there"));
   }
@@ -112,7 +114,8 @@ class MergeList {
 
 class ScoredTokens {
  public:
-  ScoredTokens(const JsonFile& file, const TokenList& list, const std::vector<std::string>& merges) : file_(file), list_(list), merges_(file, merges) {
+  ScoredTokens(const JsonFile& file, const TokenList& list, const std::vector<std::string>& merges)
+      : file_(file), list_(list), merges_(file, merges) {
     for (std::size_t id = 0; id < list.tokens.size(); ++id)
       if (list.types[id] == token_type::normal) names_.emplace_back(list.tokens[id]);
     std::ranges::sort(names_);
@@ -135,7 +138,8 @@ class ScoredTokens {
     for (std::size_t at = 1; at < token.size(); ++at)
       splits += std::ranges::binary_search(names_, token.substr(0, at)) && std::ranges::binary_search(names_, token.substr(at)) ? 1 : 0;
     if (splits != found.size() || (!found.empty() && found.back().rank - found.front().rank + 1 != found.size()))
-      throw not_sentencepiece(file_, "model.merges", concat("has not the merges for ", in_quotes(token, 48), " that SentencePiece's scores give"));
+      throw not_sentencepiece(file_, "model.merges",
+                              concat("has not the merges for ", in_quotes(token, 48), " that SentencePiece's scores give"));
     return found.empty() ? 0.0f : -1.0f - static_cast<float>(found.front().rank);
   }
 

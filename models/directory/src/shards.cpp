@@ -26,7 +26,8 @@ void add_file(Shards& shards, std::string path) {
   const auto number = static_cast<std::uint32_t>(shards.files.size());
   const safetensors::File file = safetensors::File::open(path);
   if (const auto format = file.metadata().find("format"); format != file.metadata().end() && format->second == "mlx")
-    throw Error(QUERN_UNSUPPORTED, concat(path, ": its 'format' is mlx; models written by MLX are not read, use the original directory or a GGUF file"));
+    throw Error(QUERN_UNSUPPORTED,
+                concat(path, ": its 'format' is mlx; models written by MLX are not read, use the original directory or a GGUF file"));
   if (file.tensors().size() > most_tensors - shards.tensors.size())
     throw Error(QUERN_BAD_MODEL, concat(path, ": with it the model has more than ", most_tensors, " tensors"));
   for (const safetensors::TensorInfo& tensor : file.tensors()) shards.tensors.push_back({tensor, number});
@@ -35,7 +36,8 @@ void add_file(Shards& shards, std::string path) {
 
 /// Names of files in the directory itself, so that no path leaves it.
 bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.size() <= 255 && name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
+  return !name.empty() && name != "." && name != ".." && name.size() <= 255 &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
 }
 
 /// File names of the index in their order, each once, and which one each tensor is said to be in.
@@ -76,7 +78,8 @@ Shards read_indexed(const std::string& folder, const JsonFile& index) {
   for (const auto& [tensor, name] : map) {
     const auto found = lies_in.find(tensor);
     if (found == lies_in.end() || *found->second != name)
-      throw index.bad(tensor, concat("of 'weight_map' is in ", in_quotes(name), ", but that file has no such tensor; the files are of different models"));
+      throw index.bad(tensor, concat("of 'weight_map' is in ", in_quotes(name),
+                                     ", but that file has no such tensor; the files are of different models"));
   }
   return shards;
 }
@@ -85,8 +88,8 @@ void refuse_twice(const Shards& shards) {
   std::map<std::string_view, std::uint32_t> seen;
   for (const StoredTensor& tensor : shards.tensors)
     if (const auto [at, is_new] = seen.emplace(tensor.info.name, tensor.file); !is_new)
-      throw Error(QUERN_BAD_MODEL, concat(shards.files[tensor.file], ": tensor ", in_quotes(tensor.info.name), ": is there twice; the other one is in ",
-                                          shards.files[at->second]));
+      throw Error(QUERN_BAD_MODEL, concat(shards.files[tensor.file], ": tensor ", in_quotes(tensor.info.name),
+                                          ": is there twice; the other one is in ", shards.files[at->second]));
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ gguf::AssembledTensor assembled(const StoredTensor& stored, const std::string& f
   };
   const quern_dtype dtype = safetensors::float_type(info.dtype);
   if (dtype == QUERN_DTYPE_NONE)
-    throw refused(QUERN_UNSUPPORTED, concat("is ", safetensors::name_of(info.dtype), "; weights of directories are read in BF16, F16 and F32"));
+    throw refused(QUERN_UNSUPPORTED,
+                  concat("is ", safetensors::name_of(info.dtype), "; weights of directories are read in BF16, F16 and F32"));
   if (info.shape.empty() || info.shape.size() > 2)
     throw refused(QUERN_BAD_MODEL, concat("has ", info.shape.size(), " dimensions; a tensor of this family has 1 or 2"));
   gguf::AssembledTensor made;

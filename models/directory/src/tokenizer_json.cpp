@@ -13,7 +13,7 @@ namespace quern::directory {
 namespace {
 
 constexpr std::uint64_t most_file_bytes = 64 << 20;
-constexpr std::size_t most_values = 2'500'000;      // 262,144 tokens and 514,906 merges as pairs are 1.8 million
+constexpr std::size_t most_values = 2'500'000;                         // 262,144 tokens and 514,906 merges as pairs are 1.8 million
 constexpr std::uint64_t most_tokens = 1 << 20, most_merges = 1 << 20;  // as models/tokenizer has them
 
 /// Tokens by id while they are collected.
@@ -30,7 +30,8 @@ class Tokens {
       list_.tokens.resize(at + 1);
       list_.types.resize(at + 1);
     }
-    const bool again = type != token_type::normal && list_.types[at] == token_type::normal && list_.tokens[at] == text;  // added tokens may stand in the vocabulary
+    const bool again = type != token_type::normal && list_.types[at] == token_type::normal &&
+                       list_.tokens[at] == text;  // added tokens may stand in the vocabulary
     if (list_.types[at] != 0 && !again)
       throw file_.bad(field, concat("has the id ", at, " twice, for ", in_quotes(list_.tokens[at], 48), " and for ", in_quotes(text, 48)));
     list_.tokens[at] = text;
@@ -56,7 +57,8 @@ const Json::List* list_of(const JsonFile& file, std::string_view field, const Js
 /// Parts of BPE that this version does not compute. Their usual values are null, false and "".
 void refuse_variants(const JsonFile& file, const Json& model) {
   if (const auto type = text_of(file, "model.type", model.find("type")); type.value_or("BPE") != "BPE")
-    throw file.unsupported("model.type", concat("is ", in_quotes(*type, 32), "; directories are read with BPE, use a GGUF file of the model"));
+    throw file.unsupported("model.type",
+                           concat("is ", in_quotes(*type, 32), "; directories are read with BPE, use a GGUF file of the model"));
   if (number_of(file, "model.dropout", model.find("dropout")).value_or(0) != 0)
     throw file.unsupported("model.dropout", "is set; a text would have other tokens each time");
   for (const std::string_view name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -146,7 +148,8 @@ void read_post_processor(const JsonFile& file, const Json* processor, TokenList&
     const Json::List* const parts = list_of(file, concat(field, ".processors"), processor->find("processors"));
     if (parts == nullptr) throw file.bad(field, "is a Sequence without the list 'processors'");
     for (const Json& part : *parts) {
-      if (text_of(file, concat(field, ".type"), part.find("type")) == "Sequence") throw file.unsupported(field, "nests one Sequence in another");
+      if (text_of(file, concat(field, ".type"), part.find("type")) == "Sequence")
+        throw file.unsupported(field, "nests one Sequence in another");
       read_post_processor(file, &part, list);
     }
   } else if (type == "TemplateProcessing") {
@@ -178,12 +181,14 @@ std::optional<std::uint64_t> TokenList::find(std::string_view text) const noexce
 TokenList write_tokenizer_keys(const std::string& folder, std::uint64_t rows, gguf::Writer& keys) {
   const auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_file_bytes, most_values);
   if (!file)
-    throw Error(QUERN_UNSUPPORTED, concat(folder, ": has no tokenizer.json, the form of tokenizer that is read; save the tokenizer with "
-                                                  "transformers, or use a GGUF file of the model"));
+    throw Error(QUERN_UNSUPPORTED, concat(folder,
+                                          ": has no tokenizer.json, the form of tokenizer that is read; save the tokenizer with "
+                                          "transformers, or use a GGUF file of the model"));
   const Json& model = require_object(*file, "model", file->json().find("model"));
   refuse_variants(*file, model);
   if (rows > most_tokens)
-    throw Error(QUERN_UNSUPPORTED, concat(folder, ": the table of embeddings has ", rows, " rows; at most ", most_tokens, " tokens are read"));
+    throw Error(QUERN_UNSUPPORTED,
+                concat(folder, ": the table of embeddings has ", rows, " rows; at most ", most_tokens, " tokens are read"));
   TokenList list;
   Tokens tokens(*file, list);
   for (const Json::Member& token : *require_object(*file, "model.vocab", model.find("vocab")).members())

@@ -17,7 +17,7 @@ inline constexpr std::int32_t normal = 1, unknown = 2, control = 3, user_defined
 }
 
 struct TokenList {
-  std::vector<std::string> tokens;   // by id
+  std::vector<std::string> tokens;  // by id
   std::vector<std::int32_t> types;
   std::optional<std::uint64_t> begin, end;  // what the post-processor puts around a text
   bool has_template = false;                // it says what is put there, if anything

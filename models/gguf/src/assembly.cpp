@@ -70,8 +70,8 @@ TensorBytes File::read(const TensorInfo& tensor) const {
   if (origin == nullptr || !origin->change) return TensorBytes(lying(tensor));
   std::vector<std::byte> made = origin->change(lying(tensor));
   if (made.size() != tensor.bytes)
-    throw Error(QUERN_INTERNAL, concat(name(), ": tensor ", in_quotes(tensor.name), " was made with ", made.size(), " bytes; it takes ",
-                                       tensor.bytes));
+    throw Error(QUERN_INTERNAL,
+                concat(name(), ": tensor ", in_quotes(tensor.name), " was made with ", made.size(), " bytes; it takes ", tensor.bytes));
   return TensorBytes(std::move(made));
 }
 

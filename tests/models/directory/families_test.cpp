@@ -39,14 +39,15 @@ std::vector<std::byte> expected_bytes(const gguf::File& model, const gguf::Tenso
 
 void expect_equal(const models::Hyperparameters& found, const models::Hyperparameters& wanted) {
   EXPECT_EQ(found.architecture, wanted.architecture);
-  for (const auto field : {&models::Hyperparameters::layers, &models::Hyperparameters::hidden, &models::Hyperparameters::ffn,
-                           &models::Hyperparameters::heads, &models::Hyperparameters::kv_heads, &models::Hyperparameters::head_size,
-                           &models::Hyperparameters::value_size, &models::Hyperparameters::rope_size, &models::Hyperparameters::vocabulary,
-                           &models::Hyperparameters::context, &models::Hyperparameters::rope_scaling,
-                           &models::Hyperparameters::rope_original_context, &models::Hyperparameters::sliding_window})
+  for (const auto field :
+       {&models::Hyperparameters::layers, &models::Hyperparameters::hidden, &models::Hyperparameters::ffn, &models::Hyperparameters::heads,
+        &models::Hyperparameters::kv_heads, &models::Hyperparameters::head_size, &models::Hyperparameters::value_size,
+        &models::Hyperparameters::rope_size, &models::Hyperparameters::vocabulary, &models::Hyperparameters::context,
+        &models::Hyperparameters::rope_scaling, &models::Hyperparameters::rope_original_context, &models::Hyperparameters::sliding_window})
     EXPECT_EQ(found.*field, wanted.*field);
-  for (const auto field : {&models::Hyperparameters::rope_base, &models::Hyperparameters::rope_factor, &models::Hyperparameters::rope_mscale,
-                           &models::Hyperparameters::rope_beta_fast, &models::Hyperparameters::rope_beta_slow})
+  for (const auto field :
+       {&models::Hyperparameters::rope_base, &models::Hyperparameters::rope_factor, &models::Hyperparameters::rope_mscale,
+        &models::Hyperparameters::rope_beta_fast, &models::Hyperparameters::rope_beta_slow})
     EXPECT_EQ(found.*field, wanted.*field);
   for (const auto field : {&models::Hyperparameters::rope_factors, &models::Hyperparameters::attention_bias,
                            &models::Hyperparameters::output_bias, &models::Hyperparameters::qk_norm, &models::Hyperparameters::tied_head})
@@ -104,8 +105,11 @@ TEST_F(DirectoryVariants, ATextModelInsideAnotherOneIsRead) {
     nlohmann::json inside = json;
     inside.erase("architectures");
     inside.erase("tie_word_embeddings");
-    json = {{"architectures", {"LlavaForConditionalGeneration"}}, {"model_type", "llava"}, {"text_config", inside},
-            {"tie_word_embeddings", json.at("tie_word_embeddings")}, {"vision_config", nlohmann::json::object()}};
+    json = {{"architectures", {"LlavaForConditionalGeneration"}},
+            {"model_type", "llava"},
+            {"text_config", inside},
+            {"tie_word_embeddings", json.at("tie_word_embeddings")},
+            {"vision_config", nlohmann::json::object()}};
   });
   expect_equal(shape(), before);
 }

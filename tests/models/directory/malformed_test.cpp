@@ -91,7 +91,9 @@ std::vector<Malformed> malformed() {
        })},
       {"SizesThatDoNotMultiply", second, "of its shape takes", in_header([](json& header) { any_tensor(header)["dtype"] = "F64"; })},
       {"CutOff", second, "the download is probably incomplete",
-       [](const RefusableDirectory& directory) { std::filesystem::resize_file(directory.path(second), std::filesystem::file_size(directory.path(second)) - 4); }},
+       [](const RefusableDirectory& directory) {
+         std::filesystem::resize_file(directory.path(second), std::filesystem::file_size(directory.path(second)) - 4);
+       }},
       {"NameTwiceInTwoFiles", "model-00003-of-00003.safetensors", "is there twice",
        [](const RefusableDirectory& directory) {
          edit_header(directory.path("model-00003-of-00003.safetensors"), [&](json& header) {
@@ -115,39 +117,65 @@ std::vector<Malformed> malformed() {
       {"AbsolutePath", index_name, "not a name inside the directory",
        in_json(index_name, [](json& index) { index["weight_map"].front() = "/etc/passwd"; })},
       {"TensorInAnotherFile", index_name, "that file has no such tensor",
-       in_json(index_name, [](json& index) { index["weight_map"]["model.norm.weight"] = index["weight_map"]["model.norm.weight"] == second ? "model-00001-of-00003.safetensors" : second; })},
+       in_json(index_name,
+               [](json& index) {
+                 index["weight_map"]["model.norm.weight"] =
+                     index["weight_map"]["model.norm.weight"] == second ? "model-00001-of-00003.safetensors" : second;
+               })},
       {"IndexWithoutAMap", index_name, "'weight_map'", in_json(index_name, [](json& index) { index.erase("weight_map"); })},
       // config.json
       {"TextForANumber", "config.json", "'hidden_size' is not a whole number", config([](json& c) { c["hidden_size"] = "64"; })},
-      {"AFractionOfALayer", "config.json", "'num_hidden_layers' is not a whole number", config([](json& c) { c["num_hidden_layers"] = 1.5; })},
-      {"MillionsOfLayers", "config.json", "'num_hidden_layers' is 1000000000", config([](json& c) { c["num_hidden_layers"] = 1000000000; })},
+      {"AFractionOfALayer", "config.json", "'num_hidden_layers' is not a whole number",
+       config([](json& c) { c["num_hidden_layers"] = 1.5; })},
+      {"MillionsOfLayers", "config.json", "'num_hidden_layers' is 1000000000",
+       config([](json& c) { c["num_hidden_layers"] = 1000000000; })},
       {"NegativeHeads", "config.json", "'num_attention_heads'", config([](json& c) { c["num_attention_heads"] = -4; })},
       {"NoHeads", "config.json", "'num_attention_heads' is 0", config([](json& c) { c["num_attention_heads"] = 0; })},
-      {"HeadsThatDoNotFitTheRows", "safetensors", "rows; config.json gives", config([](json& c) { c["head_dim"] = c["head_dim"].get<int>() * 2; })},
-      {"RotationIsAList", "config.json", "'rope_parameters' is not an object", config([](json& c) { c["rope_parameters"] = json::array(); })},
-      {"ScalingWithoutAFactor", "config.json", "rope_parameters.factor", config([](json& c) { c["rope_parameters"] = {{"rope_type", "linear"}}; })},
-      {"BaseOfZero", "config.json", "'rope_theta' is 0", config([](json& c) { c["rope_parameters"] = {{"rope_theta", 0}}; })},
-      {"LayerTypesOfOtherCount", "config.json", "'layer_types'", config([](json& c) { c["layer_types"] = {"full_attention"}; c["num_hidden_layers"] = 2; })},
+      {"HeadsThatDoNotFitTheRows", "safetensors", "rows; config.json gives",
+       config([](json& c) { c["head_dim"] = c["head_dim"].get<int>() * 2; })},
+      {"RotationIsAList", "config.json", "'rope_parameters' is not an object",
+       config([](json& c) { c["rope_parameters"] = json::array(); })},
+      {"ScalingWithoutAFactor", "config.json", "rope_parameters.factor", config([](json& c) {
+         c["rope_parameters"] = {{"rope_type", "linear"}};
+       })},
+      {"BaseOfZero", "config.json", "'rope_theta' is 0", config([](json& c) {
+         c["rope_parameters"] = {{"rope_theta", 0}};
+       })},
+      {"LayerTypesOfOtherCount", "config.json", "'layer_types'", config([](json& c) {
+         c["layer_types"] = {"full_attention"};
+         c["num_hidden_layers"] = 2;
+       })},
       {"EndIsNoToken", "config.json", "'eos_token_id' is 1000000", config([](json& c) { c["eos_token_id"] = 1000000; })},
       {"ArchitecturesIsText", "config.json", "'architectures'", config([](json& c) { c["architectures"] = "LlamaForCausalLM"; })},
       {"NotJson", "config.json", "not JSON", [](const RefusableDirectory& directory) { write_text(directory.path("config.json"), "{"); }},
-      {"Deep", "config.json", "nested deeper", [](const RefusableDirectory& directory) { write_text(directory.path("config.json"), "{\"a\":" + std::string(100000, '[')); }},
+      {"Deep", "config.json", "nested deeper",
+       [](const RefusableDirectory& directory) { write_text(directory.path("config.json"), "{\"a\":" + std::string(100000, '[')); }},
       // tokenizer.json
       {"IdTwice", "tokenizer.json", "twice", tokenizer([](json& t) { t["model"]["vocab"]["another"] = 5; })},
-      {"AddedIdTwice", "tokenizer.json", "twice", tokenizer([](json& t) { t["added_tokens"].push_back({{"id", 5}, {"content", "<|five|>"}, {"special", true}}); })},
+      {"AddedIdTwice", "tokenizer.json", "twice", tokenizer([](json& t) {
+         t["added_tokens"].push_back({{"id", 5}, {"content", "<|five|>"}, {"special", true}});
+       })},
       {"HugeId", "tokenizer.json", "has the id 4000000000", tokenizer([](json& t) { t["model"]["vocab"]["another"] = 4000000000u; })},
       {"IdIsText", "tokenizer.json", "whole number as the id", tokenizer([](json& t) { t["model"]["vocab"]["another"] = "5"; })},
-      {"MergesAreNumbers", "tokenizer.json", "'model.merges'", tokenizer([](json& t) { t["model"]["merges"] = {1, 2}; })},
-      {"MergeOfThree", "tokenizer.json", "'model.merges'", tokenizer([](json& t) { t["model"]["merges"] = {{"a", "b", "c"}}; })},
-      {"MergeOfUnknownTokens", "tokenizer.ggml.merges", "not in", tokenizer([](json& t) { t["model"]["merges"] = {"\u00e9\u00e9 \u00e8\u00e8"}; })},
+      {"MergesAreNumbers", "tokenizer.json", "'model.merges'", tokenizer([](json& t) {
+         t["model"]["merges"] = {1, 2};
+       })},
+      {"MergeOfThree", "tokenizer.json", "'model.merges'", tokenizer([](json& t) {
+         t["model"]["merges"] = {{"a", "b", "c"}};
+       })},
+      {"MergeOfUnknownTokens", "tokenizer.ggml.merges", "not in",
+       tokenizer([](json& t) { t["model"]["merges"] = {"\u00e9\u00e9 \u00e8\u00e8"}; })},
       {"MergeWithoutItsResult", "tokenizer.ggml.merges", "", tokenizer([](json& t) { t["model"]["merges"] = {"# $"}; })},
       {"MillionsOfMerges", "tokenizer.json", "at most 1048576 are read",
        tokenizer([](json& t) { t["model"]["merges"] = std::vector<std::string>((1 << 20) + 1, "# $"); })},
       {"NoVocabulary", "tokenizer.json", "'model.vocab'", tokenizer([](json& t) { t["model"].erase("vocab"); })},
       {"TemplateOfNoToken", "tokenizer.json", "'post_processor'", tokenizer([](json& t) {
-         t["post_processor"] = {{"type", "TemplateProcessing"}, {"single", {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}}}, {"special_tokens", json::object()}};
+         t["post_processor"] = {{"type", "TemplateProcessing"},
+                                {"single", {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+                                {"special_tokens", json::object()}};
        })},
-      {"BosIsNoToken", "tokenizer_config.json", "'bos_token'", in_json("tokenizer_config.json", [](json& c) { c["bos_token"] = "<|nowhere|>"; })},
+      {"BosIsNoToken", "tokenizer_config.json", "'bos_token'",
+       in_json("tokenizer_config.json", [](json& c) { c["bos_token"] = "<|nowhere|>"; })},
   };
   return list;
 }

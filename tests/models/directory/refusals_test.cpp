@@ -17,7 +17,8 @@ struct Unsupported {
 void PrintTo(const Unsupported& one, std::ostream* out) { *out << one.name; }
 
 auto config_with(const json& more) {
-  return [more](const RefusableDirectory& directory) { edit_json(directory.path("config.json"), [&](json& config) { config.update(more); }); };
+  return
+      [more](const RefusableDirectory& directory) { edit_json(directory.path("config.json"), [&](json& config) { config.update(more); }); };
 }
 auto tokenizer_with(std::function<void(json&)> change) {
   return [change](const RefusableDirectory& directory) { edit_json(directory.path("tokenizer.json"), change); };
@@ -42,8 +43,10 @@ std::vector<Unsupported> unsupported() {
        config_with({{"architectures", {"MyForCausalLM"}}, {"model_type", "mine"}, {"auto_map", {{"AutoConfig", "my.Config"}}}})},
       {"UnknownType", "'model_type' is 'mamba', which is not known; this version has llama, mistral, qwen2, qwen3",
        config_with({{"architectures", {"MambaForCausalLM"}}, {"model_type", "mamba"}})},
-      {"UnknownClassOfAKnownType", "'architectures' is 'LlamaForSequenceClassification'", config_with({{"architectures", {"LlamaForSequenceClassification"}}})},
-      {"Experts", "mixtures of experts", config_with({{"architectures", {"MixtralForCausalLM"}}, {"model_type", "mixtral"}, {"num_local_experts", 8}})},
+      {"UnknownClassOfAKnownType", "'architectures' is 'LlamaForSequenceClassification'",
+       config_with({{"architectures", {"LlamaForSequenceClassification"}}})},
+      {"Experts", "mixtures of experts",
+       config_with({{"architectures", {"MixtralForCausalLM"}}, {"model_type", "mixtral"}, {"num_local_experts", 8}})},
       {"Mlx", "written by MLX", config_with({{"quantization", {{"group_size", 64}, {"bits", 4}}}})},
       {"Gptq", "quantised by 'gptq'", config_with({{"quantization_config", {{"quant_method", "gptq"}, {"bits", 4}}}})},
       {"NamelessQuantisation", "quantised;", config_with({{"quantization_config", json::object()}})},
@@ -56,15 +59,18 @@ std::vector<Unsupported> unsupported() {
            config["layer_types"][0] = "sliding_attention";
          });
        }},
-      {"NoTokenizer", "has no tokenizer.json", [](const RefusableDirectory& directory) { std::filesystem::remove(directory.path("tokenizer.json")); }},
+      {"NoTokenizer", "has no tokenizer.json",
+       [](const RefusableDirectory& directory) { std::filesystem::remove(directory.path("tokenizer.json")); }},
       {"Unigram", "'model.type' is 'Unigram'", tokenizer_with([](json& t) { t["model"]["type"] = "Unigram"; })},
-      {"UnknownExpression", "'pre_tokenizer' has the steps",
-       tokenizer_with([](json& t) {
+      {"UnknownExpression", "'pre_tokenizer' has the steps", tokenizer_with([](json& t) {
          t["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(a+)+$"}}}, {"behavior", "Isolated"}, {"invert", false}};
        })},
-      {"Lowercase", "'normalizer' has a part 'Lowercase'", tokenizer_with([](json& t) { t["normalizer"] = {{"type", "Lowercase"}}; })},
-      {"StrippingToken", "'lstrip'",
-       tokenizer_with([](json& t) { t["added_tokens"].push_back({{"id", 900}, {"content", "<|left|>"}, {"lstrip", true}, {"special", true}}); })},
+      {"Lowercase", "'normalizer' has a part 'Lowercase'", tokenizer_with([](json& t) {
+         t["normalizer"] = {{"type", "Lowercase"}};
+       })},
+      {"StrippingToken", "'lstrip'", tokenizer_with([](json& t) {
+         t["added_tokens"].push_back({{"id", 900}, {"content", "<|left|>"}, {"lstrip", true}, {"special", true}});
+       })},
   };
 }
 

@@ -15,7 +15,7 @@ using nlohmann::json;
 using Ids = std::vector<std::int32_t>;
 
 /// A small model with the vocabulary of another file, as a directory.
-void write_with_vocabulary(const gguf::File& vocabulary, const std::string& folder) {
+void write_with_vocabulary(const gguf::File& vocabulary, const std::string& folder, Spelling spelling = Spelling::transformers5) {
   GgufWriter model = GgufWriter::copy_of(gguf::File::open(test_data + "architecture/llama-11.gguf"));
   std::erase_if(model.keys(), [](const GgufWriter::Key& key) { return key.name.starts_with("tokenizer."); });
   GgufWriter copied = GgufWriter::copy_of(vocabulary);
@@ -29,7 +29,7 @@ void write_with_vocabulary(const gguf::File& vocabulary, const std::string& fold
     tensor.data.resize(tensor.dims[0] * rows * 2);  // f16
   }
   const GgufWriter::Bytes bytes = model.bytes();
-  write_directory(gguf::File::from_memory(bytes, "vocabulary.gguf"), folder);
+  write_directory(gguf::File::from_memory(bytes, "vocabulary.gguf"), folder, {1, spelling, {}});
 }
 
 void expect_same_ids(const Tokenizer& found, const Tokenizer& wanted, const json& strings) {
@@ -49,25 +49,28 @@ class DirectoryTokenizer : public testing::TestWithParam<const char*> {};
 TEST_P(DirectoryTokenizer, GivesTheIdsOfTheGgufFile) {
   const gguf::File vocabulary = gguf::File::open(test_data + "tokenizer/" + GetParam() + ".gguf");
   const auto wanted = tokenizer_from_gguf(vocabulary);
-  const ScratchFolder scratch;
-  write_with_vocabulary(vocabulary, scratch.path("m"));
-  const gguf::File file = models::open_model(scratch.path("m"));
-  if (vocabulary.require_string("tokenizer.ggml.model") == "gpt2") EXPECT_EQ(file.require_string("tokenizer.ggml.pre"), GetParam());
-  const auto found = tokenizer_from_gguf(file);
-  EXPECT_EQ(found->size(), wanted->size() + 3);  // filled up to the rows of the table
-  EXPECT_EQ(found->token_type(found->size() - 1), TokenType::unused);
-  EXPECT_EQ(found->bos().has_value() && found->adds_bos(), wanted->adds_bos());
-  EXPECT_EQ(found->eos(), wanted->eos());
-  const json golden = json::parse(std::ifstream(test_data + "tokenizer/golden.json"));
-  expect_same_ids(*found, *wanted, golden.at("plain_strings"));
-  expect_same_ids(*found, *wanted, golden.at("marker_strings"));
+  for (const Spelling spelling : {Spelling::transformers4, Spelling::transformers5}) {
+    const ScratchFolder scratch;
+    write_with_vocabulary(vocabulary, scratch.path("m"), spelling);
+    const gguf::File file = models::open_model(scratch.path("m"));
+    if (vocabulary.require_string("tokenizer.ggml.model") == "gpt2") EXPECT_EQ(file.require_string("tokenizer.ggml.pre"), GetParam());
+    const auto found = tokenizer_from_gguf(file);
+    EXPECT_EQ(found->size(), wanted->size() + 3);  // filled up to the rows of the table
+    EXPECT_EQ(found->token_type(found->size() - 1), TokenType::unused);
+    EXPECT_EQ(found->bos().has_value() && found->adds_bos(), wanted->adds_bos());
+    EXPECT_EQ(found->eos(), wanted->eos());
+    const json golden = json::parse(std::ifstream(test_data + "tokenizer/golden.json"));
+    expect_same_ids(*found, *wanted, golden.at("plain_strings"));
+    expect_same_ids(*found, *wanted, golden.at("marker_strings"));
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, DirectoryTokenizer, testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2", "sentencepiece"), [](const auto& info) {
-  std::string name = info.param;
-  std::erase(name, '-');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Rules, DirectoryTokenizer, testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2", "sentencepiece"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 TEST(DirectorySmolLm2, GivesTheGoldenIds) {
   const char* const path = std::getenv("QUERN_TEST_MODEL");
@@ -155,7 +158,8 @@ TEST_F(DirectoryTexts, ATextBeginsWithWhatThePostProcessorPutsThere) {
   tokenizer_config({{"add_bos_token", true}, {"bos_token", tokenizer_from_gguf(open())->token_text(3)}});
   EXPECT_TRUE(tokenizer_from_gguf(open())->adds_bos());  // no template of its own
   edit_json(directory.path("tokenizer.json"), [](json& tokenizer) {
-    tokenizer["post_processor"] = {{"type", "TemplateProcessing"}, {"single", {{{"Sequence", {{"id", "A"}}}}}}, {"special_tokens", json::object()}};
+    tokenizer["post_processor"] = {
+        {"type", "TemplateProcessing"}, {"single", {{{"Sequence", {{"id", "A"}}}}}}, {"special_tokens", json::object()}};
   });
   EXPECT_FALSE(tokenizer_from_gguf(open())->adds_bos());
   edit_json(directory.path("tokenizer.json"), [](json& tokenizer) {

@@ -15,10 +15,12 @@ namespace {
 using nlohmann::json;
 
 const std::map<std::string, std::string> parts = {
-    {"attn_norm", "input_layernorm"},      {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},        {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},   {"ffn_norm", "post_attention_layernorm"}, {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},             {"ffn_down", "mlp.down_proj"},
+    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"}, {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
 };
 
 std::string their_name(const std::string& name) {
@@ -44,7 +46,8 @@ std::vector<float> halves(const std::vector<float>& numbers, std::size_t heads, 
   return out;
 }
 
-std::vector<std::byte> their_bytes(const gguf::File& model, const gguf::TensorInfo& tensor, const models::Hyperparameters& shape, quern_dtype dtype) {
+std::vector<std::byte> their_bytes(const gguf::File& model, const gguf::TensorInfo& tensor, const models::Hyperparameters& shape,
+                                   quern_dtype dtype) {
   std::vector<float> numbers = models::decode_floats(tensor.dtype, model.data(tensor));
   if (shape.pairing == models::RopePairing::interleaved) {
     const std::size_t rows = tensor.dims[tensor.n_dims - 1];
@@ -77,10 +80,18 @@ json config_of(const gguf::File& model, const models::Hyperparameters& shape, Sp
   const std::string type = window ? "mistral" : shape.architecture;
   const std::map<std::string, std::string> classes = {
       {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"}};
-  json config = {{"architectures", {classes.at(type)}}, {"model_type", type}, {"hidden_act", "silu"},
-                 {"hidden_size", shape.hidden}, {"intermediate_size", shape.ffn}, {"num_hidden_layers", shape.layers},
-                 {"num_attention_heads", shape.heads}, {"num_key_value_heads", shape.kv_heads}, {"vocab_size", shape.vocabulary},
-                 {"max_position_embeddings", shape.context}, {"tie_word_embeddings", shape.tied_head}, {"use_cache", true},
+  json config = {{"architectures", {classes.at(type)}},
+                 {"model_type", type},
+                 {"hidden_act", "silu"},
+                 {"hidden_size", shape.hidden},
+                 {"intermediate_size", shape.ffn},
+                 {"num_hidden_layers", shape.layers},
+                 {"num_attention_heads", shape.heads},
+                 {"num_key_value_heads", shape.kv_heads},
+                 {"vocab_size", shape.vocabulary},
+                 {"max_position_embeddings", shape.context},
+                 {"tie_word_embeddings", shape.tied_head},
+                 {"use_cache", true},
                  {"rms_norm_eps", *model.find_f64(shape.architecture + ".attention.layer_norm_rms_epsilon")}};
   if (type != "qwen2") config["head_dim"] = shape.head_size;
   if (window) config["sliding_window"] = shape.sliding_window;
@@ -94,7 +105,8 @@ json config_of(const gguf::File& model, const models::Hyperparameters& shape, Sp
     config["rope_theta"] = shape.rope_base;
     config["rope_scaling"] = rope.at("rope_type") == "default" ? json() : rope;
     config["torch_dtype"] = "float16";
-    if (type == "qwen2" || type == "qwen3") config.update({{"use_sliding_window", false}, {"max_window_layers", shape.layers}, {"sliding_window", 4096}});
+    if (type == "qwen2" || type == "qwen3")
+      config.update({{"use_sliding_window", false}, {"max_window_layers", shape.layers}, {"sliding_window", 4096}});
   }
   return config;
 }
@@ -111,8 +123,7 @@ json split_by(const std::string& pattern) {
 json pre_tokenizer_named(const std::string& name) {
   const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   if (name == "gpt-2") return bytes;
-  if (name == "smollm")
-    return {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, bytes}}};
+  if (name == "smollm") return {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, bytes}}};
   if (name == "llama-bpe") return split_by(words + R"(\p{N}{1,3}|)" + tail);
   if (name == "qwen2") return split_by(words + R"(\p{N}|)" + tail);
   throw std::runtime_error("no pre-tokenizer " + name);
@@ -178,7 +189,7 @@ json with_bos(const json& post_processor, std::uint64_t bos) {
   return {{"type", "Sequence"}, {"processors", {post_processor, single}}};
 }
 
-json tokenizer_of(const gguf::File& model) {
+json tokenizer_of(const gguf::File& model, Spelling spelling) {
   const bool sentencepiece = model.require_string("tokenizer.ggml.model") == "llama";
   const std::string pre(model.find_string("tokenizer.ggml.pre").value_or(""));
   json vocabulary = json::object(), added = json::array(), merges = json::array(), unknown;
@@ -199,13 +210,20 @@ json tokenizer_of(const gguf::File& model) {
     ++id;
   }
   for (const auto& [left, right] : merges_of(model, sentencepiece)) {
-    if (merges.size() % 2 == 0) merges.push_back(left + " " + right);  // both forms
+    if (spelling == Spelling::transformers4) merges.push_back(left + " " + right);
     else merges.push_back({left, right});
   }
   json tokenizer = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}};
-  tokenizer["model"] = {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", unknown}, {"continuing_subword_prefix", nullptr},
-                        {"end_of_word_suffix", nullptr}, {"fuse_unk", sentencepiece}, {"byte_fallback", sentencepiece},
-                        {"ignore_merges", pre == "llama-bpe"}, {"vocab", vocabulary}, {"merges", merges}};
+  tokenizer["model"] = {{"type", "BPE"},
+                        {"dropout", nullptr},
+                        {"unk_token", unknown},
+                        {"continuing_subword_prefix", nullptr},
+                        {"end_of_word_suffix", nullptr},
+                        {"fuse_unk", sentencepiece},
+                        {"byte_fallback", sentencepiece},
+                        {"ignore_merges", pre == "llama-bpe"},
+                        {"vocab", vocabulary},
+                        {"merges", merges}};
   tokenizer.update(sentencepiece ? sentencepiece_steps(model) : byte_level_steps(pre));
   const auto bos = model.find_u64("tokenizer.ggml.bos_token_id");
   if (model.find_bool("tokenizer.ggml.add_bos_token").value_or(bos && (sentencepiece || pre == "llama-bpe")))
@@ -217,12 +235,14 @@ json tokenizer_config_of(const gguf::File& model) {
   const std::vector<std::string_view> tokens = model.require_strings("tokenizer.ggml.tokens").to_vector();
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"bos_token", nullptr}, {"clean_up_tokenization_spaces", false}};
   for (const std::string name : {"bos", "eos"})
-    if (const auto id = model.find_u64("tokenizer.ggml." + name + "_token_id"); id && model.require_ints("tokenizer.ggml.token_type")[*id] != 5)
+    if (const auto id = model.find_u64("tokenizer.ggml." + name + "_token_id");
+        id && model.require_ints("tokenizer.ggml.token_type")[*id] != 5)
       config[name + "_token"] = tokens.at(*id);
   return config;
 }
 
-void write_tensors(const gguf::File& model, const models::Hyperparameters& shape, const std::filesystem::path& folder, const DirectoryForm& form) {
+void write_tensors(const gguf::File& model, const models::Hyperparameters& shape, const std::filesystem::path& folder,
+                   const DirectoryForm& form) {
   std::vector<const gguf::TensorInfo*> tensors;
   for (const gguf::TensorInfo& tensor : model.tensors())
     if (tensor.name != "rope_freqs.weight") tensors.push_back(&tensor);
@@ -245,14 +265,13 @@ void write_tensors(const gguf::File& model, const models::Hyperparameters& shape
     }
     safetensors::write((folder / name).string(), list, {{"format", "pt"}});
   }
-  if (form.files > 1) write_text(folder / "model.safetensors.index.json", json{{"metadata", {{"total_size", 0}}}, {"weight_map", map}}.dump());
+  if (form.files > 1)
+    write_text(folder / "model.safetensors.index.json", json{{"metadata", {{"total_size", 0}}}, {"weight_map", map}}.dump());
 }
 
 }  // namespace
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
+void write_text(const std::filesystem::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
 void edit_json(const std::filesystem::path& path, const std::function<void(json&)>& change) {
   json value = json::parse(std::ifstream(path));
@@ -266,7 +285,7 @@ void write_directory(const gguf::File& model, const std::filesystem::path& folde
   json config = config_of(model, shape, form.spelling);
   if (const auto eos = model.find_u64("tokenizer.ggml.eos_token_id")) config["eos_token_id"] = *eos;
   write_text(folder / "config.json", config.dump());
-  write_text(folder / "tokenizer.json", tokenizer_of(model).dump());
+  write_text(folder / "tokenizer.json", tokenizer_of(model, form.spelling).dump());
   json tokenizer_config = tokenizer_config_of(model);
   if (const auto text = model.find_string("tokenizer.chat_template")) tokenizer_config["chat_template"] = *text;
   write_text(folder / "tokenizer_config.json", tokenizer_config.dump());

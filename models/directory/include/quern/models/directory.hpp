@@ -11,6 +11,9 @@
 
 namespace quern::models {
 
+/// Whether open_model() takes it for a directory with a model: it has config.json, and is no adapter's.
+bool is_model_directory(const std::string& path);
+
 /// Throws Error: what gguf::File::open throws; for a directory QUERN_NOT_FOUND (no model in it), QUERN_BAD_MODEL naming file and field or
 /// tensor for what is malformed, QUERN_UNSUPPORTED for what is sound and not read here, with what to do instead.
 gguf::File open_model(const std::string& path);
