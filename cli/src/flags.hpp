@@ -12,7 +12,7 @@ namespace quern::cli {
 
 /// MODEL, and --model that may stand for it.
 void add_model_place(CLI::App& app, std::string& path, NamedPlaces& named,
-                     const char* help = "the model: a file, or a name as quern list prints it");
+                     const char* help = "the model: a file, a Hugging Face directory, or a name as quern list prints it");
 
 /// --prompt, which may stand for PROMPT or TEXT.
 void add_prompt_flag(CLI::App& app, NamedPlaces& named, const char* help);

@@ -6,6 +6,7 @@
 #include "vocabulary.hpp"
 
 #include "quern/graph/json_writer.hpp"
+#include "quern/models/directory.hpp"
 #include "quern/models/gguf.hpp"
 #include "quern/models/peft.hpp"
 
@@ -61,7 +62,7 @@ DataLoss data_loss(TrainingEngine& engine, const training::Dataset& data, std::u
 
 std::string evaluate_data_json(std::shared_ptr<Runtime> runtime, const std::string& base_path, const training::Settings& settings,
                                const std::optional<ScaledAdapter>& adapter, const TrainingCallbacks& callbacks) {
-  const gguf::File file = gguf::File::open(base_path);
+  const gguf::File file = models::open_model(base_path);
   const models::Hyperparameters shape = models::read_hyperparameters(file);
   const peft::BaseShape base = peft::base_shape(shape);
   const peft::Adapter read = adapter ? read_adapter(adapter->path, base) : peft::Adapter();

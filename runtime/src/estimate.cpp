@@ -3,6 +3,8 @@
 
 #include "adapters.hpp"
 
+#include "quern/models/directory.hpp"
+
 #include <algorithm>
 
 namespace quern::runtime {
@@ -96,7 +98,7 @@ Estimate estimate_shape(const ShapeNumbers& given, std::uint64_t context, std::u
 }
 
 Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOptions& options) {
-  const gguf::File file = gguf::File::open(path);
+  const gguf::File file = models::open_model(path);
   const models::Hyperparameters shape = models::read_hyperparameters(file);
   Estimate e;
   std::uint64_t matrices = 0, vectors = 0;

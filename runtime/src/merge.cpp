@@ -4,6 +4,7 @@
 #include "program.hpp"
 
 #include "quern/graph/ops.hpp"
+#include "quern/models/directory.hpp"
 #include "quern/models/gguf_writer.hpp"
 
 #include <map>
@@ -55,7 +56,8 @@ std::vector<std::byte> changed(const std::vector<std::shared_ptr<MemoryBudget>>&
   graph.mark_output(x, "merged");
   Program program(std::move(graph), devices, Fallback::automatic, "");
   program.prepare();
-  program.write(from, 0, file.data(tensor));
+  const gguf::TensorBytes base = file.read(tensor);
+  program.write(from, 0, base.bytes());
   for (const auto& [value, numbers] : inputs) program.write(value, 0, std::as_bytes(numbers));
   program.run({});
   const graph::Value& value = program.graph().value(x);
@@ -69,7 +71,7 @@ std::vector<std::byte> changed(const std::vector<std::shared_ptr<MemoryBudget>>&
 void merge(Runtime& runtime, const std::string& base_path, const std::vector<std::pair<std::string, double>>& adapters,
            const MergeOptions& options, const std::string& out) {
   if (adapters.empty()) throw Error(QUERN_INVALID_ARGUMENT, "no adapter was given to merge");
-  const gguf::File file = gguf::File::open(base_path);
+  const gguf::File file = models::open_model(base_path);
   const peft::BaseShape base = peft::base_shape(file);
   std::vector<std::pair<peft::Adapter, double>> read;
   for (const auto& [path, factor] : adapters) read.emplace_back(read_adapter(path, base), factor);
@@ -89,7 +91,7 @@ void merge(Runtime& runtime, const std::string& base_path, const std::vector<std
   for (const gguf::TensorInfo& tensor : file.tensors()) {
     const auto found = changes.find(std::string(tensor.name));
     const quern_dtype type = type_of(tensor);
-    if (found == changes.end() && type == tensor.dtype) writer.append(file.data(tensor));
+    if (const gguf::TensorBytes kept = file.read(tensor); found == changes.end() && type == tensor.dtype) writer.append(kept.bytes());
     else writer.append(changed(devices, file, tensor, found == changes.end() ? std::vector<Change>() : found->second, type));
     file.drop_pages(tensor);
   }
@@ -98,7 +100,7 @@ void merge(Runtime& runtime, const std::string& base_path, const std::vector<std
 
 void export_adapter(const std::string& adapter, const std::string& base_path, AdapterFormat format, quern_dtype dtype,
                     const std::string& out) {
-  const peft::BaseShape base = peft::base_shape(gguf::File::open(base_path));
+  const peft::BaseShape base = peft::base_shape(models::open_model(base_path));
   const peft::Adapter read = read_adapter(adapter, base);
   if (format == AdapterFormat::peft) peft::write_folder(read, out, dtype);
   else peft::write_gguf(read, base, out, dtype);

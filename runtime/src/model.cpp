@@ -5,6 +5,7 @@
 #include "parallel.hpp"
 
 #include "quern/base/byte_sizes.hpp"
+#include "quern/models/directory.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -55,7 +56,7 @@ std::uint64_t fingerprint_of(const gguf::File& file, const models::Hyperparamete
     print.add(tensor.name);
     print.add(tensor.dtype);
     for (const std::uint64_t d : tensor.dims) print.add(d);
-    const std::span<const std::byte> data = file.data(tensor);
+    const std::span<const std::byte> data = file.lying(tensor);
     print.add(data.first(std::min<std::size_t>(data.size(), 512)));
     print.add(data.last(std::min<std::size_t>(data.size(), 512)));
   }
@@ -117,7 +118,7 @@ models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, st
 }
 
 std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const std::string& path, const ModelOptions& options) {
-  const gguf::File file = gguf::File::open(path);
+  const gguf::File file = models::open_model(path);
   std::shared_ptr<Model> model(new Model);
   model->path_ = path;
   model->file_bytes_ = file.file_bytes();
@@ -231,7 +232,6 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
   std::map<std::uint32_t, Place> places;  // of the next weight of each device
   for (const WantedWeight& weight : wanted) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
-    const std::span<const std::byte> data = file.data(tensor);
     std::vector<Memory>& arenas = arenas_[weight.place.device];
     Place& next = places[weight.place.device];
     if (arenas[next.arena].bytes() - next.offset < weight.arena_bytes()) next = {next.arena + 1, 0};
@@ -240,14 +240,14 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     const bool packed = weight.value != graph::no_value;
     if (packed) integer_products_ |= graph::block_size(step_->graph.value(weight.value).dtype).elements > 1;
     if (filled[weight.place.device]) {
-      advance(data.size());
-    } else if (packed) {
-      program.pack(weight.value, weight.place.device, data, arena.span(offset, weight.bytes));
-      advance(data.size());
+      advance(tensor.bytes);
+    } else if (const gguf::TensorBytes read = file.read(tensor); packed) {
+      program.pack(weight.value, weight.place.device, read.bytes(), arena.span(offset, weight.bytes));
+      advance(tensor.bytes);
     } else {
       constexpr std::size_t piece = 64 << 20;  // so that progress moves and a cancel is heard
-      for (std::size_t at = 0; at < data.size(); at += piece) {
-        const std::span<const std::byte> part = data.subspan(at, std::min(piece, data.size() - at));
+      for (std::size_t at = 0; at < tensor.bytes; at += piece) {
+        const std::span<const std::byte> part = read.bytes().subspan(at, std::min<std::size_t>(piece, tensor.bytes - at));
         write_on_threads(arena, offset + at, part, runtime_->threads());
         advance(part.size());
       }

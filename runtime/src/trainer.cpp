@@ -11,6 +11,7 @@
 #include "quern/graph/file_error.hpp"
 #include "quern/graph/json_writer.hpp"
 #include "quern/graph/sha256.hpp"
+#include "quern/models/directory.hpp"
 #include "quern/models/gguf.hpp"
 #include "quern/training/initial.hpp"
 #include "quern/training/order.hpp"
@@ -76,7 +77,7 @@ void adjust_scale(RunState& state, bool finite) {
 Trainer::Trainer(std::shared_ptr<Runtime> runtime, const std::string& base_path, training::Settings settings,
                  const TrainingCallbacks& callbacks, Until until)
     : runtime_(std::move(runtime)), base_path_(base_path), settings_(std::move(settings)) {
-  const gguf::File file = gguf::File::open(base_path_);
+  const gguf::File file = models::open_model(base_path_);
   shape_ = models::read_hyperparameters(file);
   base_ = peft::base_shape(shape_);
   base_sum_ = std::to_string(fingerprint_of(file, shape_));
@@ -151,7 +152,7 @@ TrainingEngineOptions Trainer::engine_options(const training::Settings& settings
 }
 
 std::unique_ptr<TrainingEngine> Trainer::compile(const training::Settings& settings, std::uint32_t sequence_len) const {
-  const gguf::File file = gguf::File::open(base_path_);
+  const gguf::File file = models::open_model(base_path_);
   return std::make_unique<TrainingEngine>(runtime_, file, shape_, layout_of(settings, shape_, file),
                                           engine_options(settings, sequence_len));
 }
@@ -381,13 +382,13 @@ bool Trainer::trains_all() const noexcept { return settings_.adapter == training
 
 void Trainer::write_trained(const std::string& folder) const {
   if (!trains_all()) return peft::write_folder(adapter(), folder);
-  write_tuned_safetensors(folder, gguf::File::open(base_path_), base_, engine_->layout(),
+  write_tuned_safetensors(folder, models::open_model(base_path_), base_, engine_->layout(),
                           [&](std::uint64_t first, std::span<float> numbers) { engine_->read_trained(first, numbers); });
 }
 
 void Trainer::read_trained(const std::string& folder) {
   if (!trains_all()) return write_adapter(peft::read_folder(folder));
-  read_tuned_safetensors(folder, gguf::File::open(base_path_), base_, engine_->layout(),
+  read_tuned_safetensors(folder, models::open_model(base_path_), base_, engine_->layout(),
                          [&](std::uint64_t first, std::span<const float> numbers) { engine_->write_trained(first, numbers); });
 }
 
@@ -417,7 +418,7 @@ void Trainer::write_result() {
   }
   check_written(base::make_folders(settings_.output_dir));
   if (!trains_all()) return write_trained(settings_.output_dir);
-  write_tuned_gguf(concat(settings_.output_dir, "/model.gguf"), gguf::File::open(base_path_), engine_->layout(), QUERN_F16,
+  write_tuned_gguf(concat(settings_.output_dir, "/model.gguf"), models::open_model(base_path_), engine_->layout(), QUERN_F16,
                    [&](std::uint64_t first, std::span<float> numbers) { engine_->read_trained(first, numbers); });
 }
 

@@ -162,7 +162,8 @@ void TrainingEngine::load_trained(const gguf::File& file, const models::TrainedT
   // In parts, so that loading needs little more than the run.
   constexpr std::uint64_t most_elements = 1 << 20;
   const gguf::TensorInfo& info = file.require_tensor(tensor.tensor);
-  const std::span<const std::byte> data = file.data(info);
+  const gguf::TensorBytes read = file.read(info);
+  const std::span<const std::byte> data = read.bytes();
   const std::uint64_t columns = info.dims[0], rows = info.elements() / columns, row_bytes = data.size() / rows;
   const std::uint64_t at_once = std::max<std::uint64_t>(1, most_elements / columns);
   for (std::uint64_t row = 0; row < rows; row += at_once) {
@@ -209,7 +210,8 @@ std::string TrainingEngine::lack() const {
 void TrainingEngine::load_weights(const gguf::File& file) {
   for (const auto& [program, weight] : wanted_) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
-    const std::span<const std::byte> data = file.data(tensor);
+    const gguf::TensorBytes read = file.read(tensor);
+    const std::span<const std::byte> data = read.bytes();
     Memory& memory =
         weights_.emplace_back(devices_[weight.place.device]->allocate(weight.bytes, QUERN_USAGE_WEIGHTS, weight.place.tensor.c_str()));
     if (weight.value != graph::no_value) program->pack(weight.value, weight.place.device, data, memory.span());
@@ -242,7 +244,8 @@ void TrainingEngine::write_rope_table(const gguf::File& file) {
     Program made(rope.graph, devices_, Fallback::automatic, "");
     std::vector<Memory> factors;
     if (rope.factors != graph::no_value) {
-      const std::span<const std::byte> data = file.data(file.require_tensor("rope_freqs.weight"));
+      const gguf::TensorBytes read = file.read(file.require_tensor("rope_freqs.weight"));
+      const std::span<const std::byte> data = read.bytes();
       for (const std::uint32_t device : made.readers(rope.factors)) {
         factors.push_back(devices_[device]->allocate(data.size(), QUERN_USAGE_WEIGHTS, "rope_freqs.weight"));
         factors.back().write(0, data);

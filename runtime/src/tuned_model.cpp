@@ -113,7 +113,8 @@ void write_tuned_gguf(const std::string& path, const gguf::File& base, const mod
   for (const gguf::TensorInfo& tensor : base.tensors()) {
     const auto found = trained.find(tensor.name);
     if (found == trained.end()) {
-      writer.append(base.data(tensor));
+      const gguf::TensorBytes kept = base.read(tensor);
+      writer.append(kept.bytes());
       continue;
     }
     std::vector<float> numbers(found->second->elements);

@@ -64,7 +64,7 @@ std::uint64_t sum_of_tensors(const gguf::File& model, std::uint32_t threads) {
   constexpr std::uint64_t piece = 4 << 20;
   std::vector<std::uint64_t> sums;
   for (const gguf::TensorInfo& tensor : model.tensors()) {
-    const std::span<const std::byte> data = model.data(tensor);
+    const std::span<const std::byte> data = model.lying(tensor);
     const std::size_t first = sums.size();
     sums.resize(first + (data.size() + piece - 1) / piece);
     in_parallel(threads, sums.size() - first, [&](std::uint64_t i) {

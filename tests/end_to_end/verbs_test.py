@@ -245,7 +245,7 @@ class Show(Case):
         alone = self.write("alone/adapter_model.safetensors", pathlib.Path(weights).read_bytes())
         for path, word in ((self.write("text.txt", "some text"), "some"), (self.folder / "empty", "is a folder without adapter_config.json"),
                            (weights, "safetensors"), (alone, "no adapter_config.json beside it")):
-            self.assert_fails(4, [str(path), word, "a model is a GGUF file, and an adapter a peft folder"], "show", path)
+            self.assert_fails(4, [str(path), word, "a model is a GGUF file or a Hugging Face directory, and an adapter a peft folder"], "show", path)
 
 
 class Devices(Case):

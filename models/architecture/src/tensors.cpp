@@ -58,7 +58,8 @@ class Checker {
 
 void check_rope_factors(const gguf::File& file) {
   const gguf::TensorInfo& tensor = file.require_tensor("rope_freqs.weight");
-  const std::span<const std::byte> bytes = file.data(tensor);
+  const gguf::TensorBytes read = file.read(tensor);
+  const std::span<const std::byte> bytes = read.bytes();
   for (std::size_t i = 0; i + sizeof(float) <= bytes.size(); i += sizeof(float)) {
     float factor = 0;
     std::memcpy(&factor, bytes.data() + i, sizeof factor);

@@ -25,8 +25,20 @@ struct File::Contents {
   EntryTable entries;
   std::vector<TensorInfo> tensors;
   std::vector<std::uint32_t> tensors_by_name;
+  std::vector<std::byte> made_keys;  ///< of an assembly; its first shard has none
+  struct Origin {
+    std::uint64_t bytes = 0;
+    TensorChange change;
+  };
+  std::vector<Origin> origins;  ///< of an assembly, one for each tensor
 
-  std::span<const std::byte> key_bytes() const noexcept { return shards.front().mapping.bytes(); }
+  /// Null for a tensor of a GGUF file. `tensor` is one of tensors.
+  const Origin* origin_of(const TensorInfo& tensor) const noexcept {
+    return origins.empty() ? nullptr : &origins[static_cast<std::size_t>(&tensor - tensors.data())];
+  }
+  std::span<const std::byte> key_bytes() const noexcept {
+    return made_keys.empty() ? shards.front().mapping.bytes() : std::span<const std::byte>(made_keys);
+  }
 };
 
 /// Fills tensors_by_name. Throws Error(QUERN_BAD_MODEL) if a name is there twice, in one shard or two.

@@ -97,7 +97,8 @@ std::optional<File::ArrayShape> File::array_shape(std::string_view key) const no
 
 Error File::bad_key(std::string_view key, std::string_view text) const {
   const Entry* entry = contents_->entries.find(key);
-  const std::string where = entry == nullptr ? std::string() : concat(" (byte ", entry->at, ")");
+  const bool lies_there = entry != nullptr && contents_->made_keys.empty();
+  const std::string where = lies_there ? concat(" (byte ", entry->at, ")") : std::string();
   return Error(QUERN_BAD_MODEL, concat(shard_name(0), ": key ", in_quotes(key), where, ": ", text));
 }
 
@@ -120,12 +121,8 @@ const TensorInfo& File::require_tensor(std::string_view tensor) const {
   return *info;
 }
 
-std::span<const std::byte> File::data(const TensorInfo& tensor) const noexcept {
-  return contents_->shards[tensor.shard].mapping.bytes().subspan(tensor.offset, tensor.bytes);
-}
-
 void File::drop_pages(const TensorInfo& tensor) const noexcept {
-  contents_->shards[tensor.shard].mapping.drop_pages(tensor.offset, tensor.bytes);
+  contents_->shards[tensor.shard].mapping.drop_pages(tensor.offset, lying(tensor).size());
 }
 
 }  // namespace quern::gguf

@@ -145,18 +145,18 @@ void Writer::tensor(std::string name, std::vector<std::uint64_t> dims, quern_dty
   tensors_.push_back(std::move(info));
 }
 
-std::vector<std::byte> Writer::head() {
+std::vector<std::byte> Writer::head(std::span<const TensorInfo> tensors) const {
   std::vector<std::byte> bytes;
   append_bytes(bytes, std::as_bytes(std::span("GGUF", 4)));
   append_value(bytes, version);
-  append_value(bytes, std::uint64_t{tensors_.size()});
+  append_value(bytes, std::uint64_t{tensors.size()});
   append_value(bytes, std::uint64_t{keys_.size()});
   for (const Key& key : keys_) {
     append_string(bytes, key.name);
     append_value(bytes, static_cast<std::uint32_t>(key.type));
     append_bytes(bytes, key.value);
   }
-  for (const TensorInfo& info : tensors_) {
+  for (const TensorInfo& info : tensors) {
     append_string(bytes, info.name);
     append_value(bytes, info.n_dims);
     for (std::uint32_t i = 0; i < info.n_dims; ++i) append_value(bytes, info.dims[i]);
@@ -166,6 +166,8 @@ std::vector<std::byte> Writer::head() {
   bytes.resize(align(bytes.size(), alignment_));
   return bytes;
 }
+
+std::vector<std::byte> Writer::bytes_of_keys() const { return head({}); }
 
 void Writer::begin(const std::string& path) {
   require(Stage::declaring, "the start");
@@ -181,7 +183,7 @@ void Writer::begin(const std::string& path) {
       throw refused("tensor", info.name, "the file would be too large");
     end = info.offset + info.bytes;
   }
-  const std::vector<std::byte> bytes = head();
+  const std::vector<std::byte> bytes = head(tensors_);
   for (TensorInfo& info : tensors_) info.offset += bytes.size();
   check_written(base::NewFile::create(path, file_));
   check_written(file_.reserve(bytes.size() + align(end, alignment_)));

@@ -4,7 +4,10 @@
 
 #include "quern/graph/file_error.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <optional>
+#include <string_view>
 
 namespace quern::hub {
 
@@ -13,14 +16,20 @@ Error not_in_cache(const ModelName& name, const std::string& where) {
                concat(name.text, " is not in ", where, "; quern pull ", name.text, " gets it, quern list shows what is there"));
 }
 
-std::vector<Snapshot> snapshots_of(const ModelName& name, const Settings& settings) {
+namespace {
+
+std::vector<Snapshot> all_snapshots_of(const ModelName& name, const Settings& settings) {
   const RepositoryFolder repository{settings.cache, name.repository};
+  if (name.revision.empty()) return read_snapshots(repository);
   std::vector<Snapshot> snapshots;
-  if (name.revision.empty()) {
-    snapshots = read_snapshots(repository);
-  } else if (const auto commit = repository.commit_of(name.revision)) {
-    snapshots.push_back(read_snapshot(repository, *commit));
-  }
+  if (const auto commit = repository.commit_of(name.revision)) snapshots.push_back(read_snapshot(repository, *commit));
+  return snapshots;
+}
+
+}  // namespace
+
+std::vector<Snapshot> snapshots_of(const ModelName& name, const Settings& settings) {
+  std::vector<Snapshot> snapshots = all_snapshots_of(name, settings);
   std::string broken;
   for (const Snapshot& snapshot : snapshots) broken = broken.empty() ? snapshot.broken : broken;
   std::erase_if(snapshots, [](const Snapshot& s) { return s.variants.empty(); });
@@ -44,6 +53,24 @@ Found find_in(const std::vector<Snapshot>& snapshots, const ModelName& name) {
   std::rethrow_exception(first);
 }
 
+namespace {
+
+bool is_model_directory(const Snapshot& snapshot) {
+  const auto has = [&](std::string_view path) { return std::ranges::find(snapshot.paths, path) != snapshot.paths.end(); };
+  return has("config.json") && (has("model.safetensors") || has("model.safetensors.index.json"));
+}
+
+/// The folder of a repository that has a model as a directory, and no GGUF file.
+std::optional<std::string> find_directory(const ModelName& name, const Settings& settings) {
+  if (!name.selector.empty()) return std::nullopt;
+  const std::vector<Snapshot> snapshots = all_snapshots_of(name, settings);
+  if (std::ranges::any_of(snapshots, [](const Snapshot& s) { return !s.variants.empty(); })) return std::nullopt;
+  const auto found = std::ranges::find_if(snapshots, is_model_directory);
+  return found == snapshots.end() ? std::nullopt : std::optional(found->repository.snapshot(found->commit).string());
+}
+
+}  // namespace
+
 std::string find(const std::string& text, const Settings& settings) {
   const ModelName name = parse_model_name(text, settings.endpoint);
   if (!name.url.empty()) {
@@ -51,6 +78,7 @@ std::string find(const std::string& text, const Settings& settings) {
     if (!model) throw not_in_cache(name, settings.url_cache);
     return model->path();
   }
+  if (const std::optional<std::string> folder = find_directory(name, settings)) return *folder;
   const std::vector<Snapshot> snapshots = snapshots_of(name, settings);
   const Found found = find_in(snapshots, name);
   return (found.snapshot->repository.snapshot(found.snapshot->commit) / found.variant->first).string();

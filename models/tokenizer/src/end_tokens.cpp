@@ -17,7 +17,7 @@ constexpr std::string_view known_ends[] = {
 }  // namespace
 
 std::vector<std::int32_t> find_end_tokens(const Vocabulary& vocabulary) {
-  std::vector<std::int32_t> ends;
+  std::vector<std::int32_t> ends = vocabulary.ends;
   for (const auto& stated : {vocabulary.eos, vocabulary.eot, vocabulary.eom})
     if (stated) ends.push_back(*stated);
   for (const std::string_view name : known_ends) {

@@ -115,10 +115,15 @@ std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file, std::stri
   view.eos = file.find_u64("tokenizer.ggml.eos_token_id");
   view.eot = file.find_u64("tokenizer.ggml.eot_token_id");
   view.eom = file.find_u64("tokenizer.ggml.eom_token_id");
+  if (const auto ends = file.find_ints(field::ends)) {
+    check_count(file, field::ends, ends->size(), tokenizer::max_tokens);
+    for (const std::int64_t id : ends->to_vector()) view.ends.push_back(static_cast<std::uint64_t>(id));  // a negative one is none
+  }
   view.unknown = file.find_u64("tokenizer.ggml.unknown_token_id");
   view.add_bos = starts_with_bos(file, view);
   view.add_eos = file.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
   view.add_space_prefix = file.find_bool("tokenizer.ggml.add_space_prefix");
+  view.space_prefix_at_start_only = file.find_bool("quern.space_prefix_at_start_only").value_or(false);
   view.remove_extra_whitespaces = file.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
   view.chat_template = file.find_string("tokenizer.chat_template").value_or("");
   view.markers_take_following_space = view.model == "llama" && file.find_string("general.architecture").value_or("") == "phi3";

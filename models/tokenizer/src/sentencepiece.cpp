@@ -66,6 +66,7 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView&
       scores_(view.scores.begin(), view.scores.end()),
       user_defined_(user_defined_markers(vocabulary)),
       space_prefix_(view.add_space_prefix.value_or(true)),
+      prefix_at_start_only_(view.space_prefix_at_start_only),
       remove_extra_spaces_(view.remove_extra_whitespaces),
       byte_fallback_(has_byte_tokens(vocabulary)) {
   if (view.scores.size() != view.tokens.size())
@@ -76,14 +77,15 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView&
     throw Error(QUERN_BAD_MODEL, concat(field::tokens, " has neither byte tokens nor an unknown token, so that some texts have no tokens"));
 }
 
-std::string SentencePiece::normalise(std::string_view text, std::vector<TextRange>& foreign, std::vector<std::size_t>* origins) const {
+std::string SentencePiece::normalise(std::string_view text, bool prefixed, std::vector<TextRange>& foreign,
+                                     std::vector<std::size_t>* origins) const {
   std::size_t removed = 0;
   if (remove_extra_spaces_) removed = std::min(text.find_first_not_of(' '), text.size());
   text.remove_prefix(removed);
   std::string out;
   if (text.empty()) return out;
   out.reserve(text.size() + text.size() / 4 + space_mark.size());
-  if (space_prefix_) out += space_mark;
+  if (prefixed) out += space_mark;
   if (origins != nullptr) origins->assign(out.size(), removed);
   bool after_space = false;
   std::size_t bound = 0;  // of the bounds of all ranges in their order; those at the start stay in front of the prefix
@@ -244,7 +246,8 @@ struct SentencePiece::Merger {
 void SentencePiece::encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, const TokenSink& found) const {
   std::vector<TextRange> moved(foreign.begin(), foreign.end());
   std::vector<std::size_t> origins;
-  const std::string normalised = normalise(text, moved, found.places == nullptr ? nullptr : &origins);
+  const std::string normalised =
+      normalise(text, space_prefix_ && (!prefix_at_start_only_ || found.begin == 0), moved, found.places == nullptr ? nullptr : &origins);
   if (normalised.empty()) return;
   Merger merger{*this, normalised, moved, found, origins, {}, {}, {}};
   merger.split_into_symbols();

@@ -35,13 +35,14 @@ class SentencePiece {
   struct Merger;
   /// Moves the bounds of `foreign` to where they lie in the result. `origins`, unless it is null, gets for each byte of the result where it
   /// comes from.
-  std::string normalise(std::string_view text, std::vector<TextRange>& foreign, std::vector<std::size_t>* origins) const;
+  std::string normalise(std::string_view text, bool prefixed, std::vector<TextRange>& foreign, std::vector<std::size_t>* origins) const;
   std::int32_t find_piece(std::string_view text) const noexcept;
 
   const Vocabulary& vocabulary_;
   std::vector<float> scores_;
   MarkerMatcher user_defined_;  // matched in the normalised text
   bool space_prefix_ = true;
+  bool prefix_at_start_only_ = false;
   bool remove_extra_spaces_ = false;
   bool byte_fallback_ = false;
 };

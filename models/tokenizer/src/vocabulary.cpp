@@ -54,6 +54,10 @@ Vocabulary::Vocabulary(const VocabularyView& view) : seed_(process_seed()) {
   eot = special_id("eot", view.eot, tokens);
   eom = special_id("eom", view.eom, tokens);
   unknown = special_id("unknown", view.unknown, tokens);
+  for (const std::uint64_t id : view.ends) {
+    if (id >= tokens) bad_model(field::ends, " has ", id, " but the vocabulary has ", tokens, " tokens");
+    ends.push_back(static_cast<std::int32_t>(id));
+  }
   if (view.add_bos && !bos) bad_model("tokenizer.ggml.add_bos_token is true but there is no tokenizer.ggml.bos_token_id");
   if (view.add_eos && !eos) bad_model("tokenizer.ggml.add_eos_token is true but there is no tokenizer.ggml.eos_token_id");
   copy_tokens(view);

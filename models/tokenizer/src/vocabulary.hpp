@@ -52,6 +52,7 @@ class Vocabulary {
   unsigned char byte_of(std::int32_t id) const noexcept;
 
   std::optional<std::int32_t> bos, eos, eot, eom, unknown;
+  std::vector<std::int32_t> ends;  // further ones that the file states
 
  private:
   struct Slot {
@@ -79,6 +80,7 @@ namespace field {
 inline constexpr std::string_view tokens = "tokenizer.ggml.tokens";
 inline constexpr std::string_view types = "tokenizer.ggml.token_type";
 inline constexpr std::string_view scores = "tokenizer.ggml.scores";
+inline constexpr std::string_view ends = "quern.end_token_ids";
 inline constexpr std::string_view merges = "tokenizer.ggml.merges";
 }  // namespace field
 

@@ -8,6 +8,7 @@
 #include "quern/base/files.hpp"
 #include "quern/graph/file_error.hpp"
 #include "quern/graph/json_writer.hpp"
+#include "quern/models/directory.hpp"
 #include "quern/models/peft.hpp"
 #include "quern/models/safetensors.hpp"
 
@@ -250,7 +251,7 @@ void write_adapter_members(JsonWriter& json, const std::function<peft::Adapter()
 }
 
 constexpr std::string_view what_is_shown =
-    "a model is a GGUF file, and an adapter a peft folder, its adapter_model.safetensors or a GGUF file";
+    "a model is a GGUF file or a Hugging Face directory, and an adapter a peft folder, its adapter_model.safetensors or a GGUF file";
 
 std::string show_folder(const std::string& path, const std::string& folder) {
   base::OpenedFile config, tensors;
@@ -275,9 +276,9 @@ std::string show_folder(const std::string& path, const std::string& folder) {
   return json.take();
 }
 
-gguf::File open_gguf(const std::string& path) {
+gguf::File open_shown(const std::string& path) {
   try {
-    return gguf::File::open(path);
+    return models::open_model(path);
   } catch (const Error& error) {
     std::string head;
     if (error.code() != QUERN_BAD_MODEL || base::read_head(path, head, 4) || head == "GGUF") throw;
@@ -286,8 +287,9 @@ gguf::File open_gguf(const std::string& path) {
 }
 
 std::string show(const std::string& path) {
-  if (const std::optional<std::string> folder = peft::folder_of(path)) return show_folder(path, *folder);
-  const gguf::File file = open_gguf(path);
+  if (const std::optional<std::string> folder = peft::folder_of(path); folder && !models::is_model_directory(path))
+    return show_folder(path, *folder);
+  const gguf::File file = open_shown(path);
   const Contents contents = contents_of(file);
   const bool is_adapter = peft::is_adapter(file);
   const auto architecture = file.find_string("general.architecture");
@@ -297,8 +299,8 @@ std::string show(const std::string& path) {
   json.member("file", file.name());
   json.member("file_bytes", file.file_bytes());
   json.member("kind", is_adapter ? "adapter" : "model");
-  json.member("format", "gguf");
-  json.member("version", file.version());
+  json.member("format", file.version() != 0 ? "gguf" : "safetensors");
+  json.member("version", file.version() != 0 ? std::optional(file.version()) : std::nullopt);
   json.key("architecture");
   write_string(json, architecture);
   json.key("name");

@@ -2,6 +2,8 @@
 #include "boundary.hpp"
 #include "handles.hpp"
 
+#include "quern/models/directory.hpp"
+
 using namespace quern;
 using namespace quern::c_api;
 
@@ -24,7 +26,7 @@ quern_status quern_vocabulary_open_with(const char* path, const quern_vocabulary
     *out = nullptr;
     require(path, "path");
     const auto o = whole(options, "quern_vocabulary_options");
-    const gguf::File file = gguf::File::open(path);
+    const gguf::File file = models::open_model(path);
     auto handle = std::make_unique<quern_vocabulary>();
     handle->owned = std::make_shared<runtime::Vocabulary>(file, text_or_empty(o.tokenizer_pre));
     handle->vocabulary = handle->owned.get();

@@ -13,12 +13,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace quern::gguf {
@@ -148,6 +150,41 @@ struct TensorInfo {
   std::uint64_t elements() const noexcept { return dims[0] * dims[1] * dims[2] * dims[3]; }
 };
 
+/// The bytes of a tensor as the graph reads them: in the file's mapping, or made of what lies there. Not a range, so that no view of a
+/// temporary outlives it by mistake.
+class TensorBytes {
+ public:
+  explicit TensorBytes(std::span<const std::byte> lying) noexcept : bytes_(lying) {}
+  explicit TensorBytes(std::vector<std::byte> made) noexcept : made_(std::move(made)), bytes_(made_) {}
+  TensorBytes(TensorBytes&&) noexcept = default;
+  TensorBytes& operator=(TensorBytes&&) noexcept = default;
+
+  std::span<const std::byte> bytes() const& noexcept { return bytes_; }
+  std::span<const std::byte> bytes() const&& = delete;
+
+ private:
+  std::vector<std::byte> made_;
+  std::span<const std::byte> bytes_;
+};
+
+/// What makes a tensor of the bytes that lie in its file. Called from several threads at once.
+using TensorChange = std::function<std::vector<std::byte>(std::span<const std::byte> lying)>;
+
+/// A tensor of an Assembly: `lying_bytes` at tensor.offset of the file number tensor.shard.
+struct AssembledTensor {
+  TensorInfo tensor;              ///< name, n_dims, dims, dtype, shard and offset; the rest follows
+  std::uint64_t lying_bytes = 0;  ///< as many as the tensor has, unless `change` makes others of them
+  TensorChange change;            ///< empty: the bytes are taken as they lie
+};
+
+/// A model of several files that are no GGUF, with the keys and names that a GGUF file would have.
+struct Assembly {
+  std::string name;                ///< File::name()
+  std::vector<std::byte> keys;     ///< Writer::bytes_of_keys()
+  std::vector<std::string> files;  ///< to map, at least one; errors on keys name the first
+  std::vector<AssembledTensor> tensors;
+};
+
 /// What the system says of a file when it is opened; changes with every write, also one that keeps size and time of change.
 struct FileStamp {
   std::uint64_t bytes = 0, inode = 0;
@@ -174,19 +211,23 @@ class File {
   /// A shard of a split model is refused. Throws Error(QUERN_BAD_MODEL).
   static File from_memory(std::span<const std::byte> bytes, std::string name);
 
+  /// Maps the files of an assembly. Throws Error as open() does; QUERN_BAD_MODEL if a name is there twice, a tensor lies outside its file,
+  /// or its type and dimensions are none that a GGUF file has.
+  static File assemble(Assembly parts);
+
   File(File&&) noexcept;
   File& operator=(File&&) noexcept;
   ~File();
 
   /// The path as it was given.
   const std::string& name() const noexcept;
-  /// 2 or 3.
+  /// 2 or 3; 0 for an assembly.
   std::uint32_t version() const noexcept;
   /// Sizes of all shards together.
   std::uint64_t file_bytes() const noexcept;
   /// 1 for a file that is not split.
   std::uint32_t shard_count() const noexcept;
-  /// The path of a shard; the name given for shard 0 of a file that is not split.
+  /// The path of a shard; the name given for shard 0 of a file that is not split. The files of an assembly count as shards.
   const std::string& shard_name(std::uint32_t shard) const;
   /// Of the file that is mapped, whatever lies at its path now; all zeros for a model in memory.
   FileStamp shard_stamp(std::uint32_t shard) const;
@@ -245,8 +286,12 @@ class File {
   const TensorInfo* find_tensor(std::string_view tensor) const noexcept;
   /// Throws Error(QUERN_BAD_MODEL) naming file and tensor if there is none.
   const TensorInfo& require_tensor(std::string_view tensor) const;
-  /// `tensor` must be one of tensors(). Aligned in the file to general.alignment (32 by default).
-  std::span<const std::byte> data(const TensorInfo& tensor) const noexcept;
+  /// The bytes that the graph reads; a tensor of an assembly may be made here. `tensor` must be one of tensors().
+  TensorBytes read(const TensorInfo& tensor) const;
+  /// The bytes as they lie in the file; for a fingerprint. Aligned in a GGUF file to general.alignment (32 by default).
+  std::span<const std::byte> lying(const TensorInfo& tensor) const noexcept;
+  /// Both at once, for a tensor that nothing changes, as all of a GGUF file are. Throws Error(QUERN_INTERNAL) for another one.
+  std::span<const std::byte> data(const TensorInfo& tensor) const;
   /// Tells the system that the pages that lie wholly inside this tensor are not needed now. They are read
   /// again when touched; data() stays valid. Lets a loader copy a large model with little resident memory.
   void drop_pages(const TensorInfo& tensor) const noexcept;

@@ -58,6 +58,9 @@ class Writer {
   /// dims[0] is the contiguous one; 1 to 4 of them. dims[0] is whole blocks of the type.
   void tensor(std::string name, std::vector<std::uint64_t> dims, quern_dtype dtype);
 
+  /// A file of the keys alone, in memory (Assembly::keys).
+  std::vector<std::byte> bytes_of_keys() const;
+
   /// Opens the file beside `path` and writes all that stands in front of the data. Throws Error(QUERN_IO or QUERN_PERMISSION).
   void begin(const std::string& path);
   /// The tensors in the order of their bytes: that of their declaration. Behind begin(), `offset` counts from the start of the file.
@@ -100,7 +103,7 @@ class Writer {
   void put(std::string_view key, ValueType type, std::vector<std::byte> value);
   void put_array(std::string_view key, ValueType element, std::uint64_t count, std::span<const std::byte> elements);
   void require(Stage stage, std::string_view action) const;
-  std::vector<std::byte> head();
+  std::vector<std::byte> head(std::span<const TensorInfo> tensors) const;
   void fill_up();
 
   std::uint32_t alignment_;

@@ -61,7 +61,7 @@ struct CachedModel {
 /// sum or size than stated), QUERN_CANCELLED, QUERN_DEPENDENCY_MISSING (libcurl).
 std::string pull(const std::string& name, const std::string& sha256, const Settings& settings);
 
-/// The path of a model in the cache; asks no network. Throws Error: QUERN_INVALID_ARGUMENT, QUERN_UNSUPPORTED, QUERN_NOT_FOUND.
+/// The path of a model in the cache; asks no network. Of a repository without GGUF files it is the folder of a snapshot with safetensors. Throws Error: QUERN_INVALID_ARGUMENT, QUERN_UNSUPPORTED, QUERN_NOT_FOUND.
 std::string find(const std::string& name, const Settings& settings);
 
 /// All models in both folders that are whole, by name.

@@ -43,10 +43,12 @@ struct VocabularyView {
   std::span<const std::string_view> merges;  // "left right", best first; "gpt2" only
 
   std::optional<std::uint64_t> bos, eos, eot, eom,
-      unknown;           // as the file states them; checked against tokens
-  bool add_bos = false;  // what encode() does unless its options say otherwise
+      unknown;                      // as the file states them; checked against tokens
+  std::vector<std::uint64_t> ends;  // further tokens that end an answer; checked too
+  bool add_bos = false;             // what encode() does unless its options say otherwise
   bool add_eos = false;
   std::optional<bool> add_space_prefix;       // "llama": a text starts with a space (default); "gpt2": never
+  bool space_prefix_at_start_only = false;    // "llama": what follows a control token starts without one
   bool remove_extra_whitespaces = false;      // "llama": runs of spaces count as one, those at the ends as none
   bool markers_take_following_space = false;  // white space after a control token belongs to it (Phi-3)
   std::string_view chat_template;             // a user-defined token that occurs in it is a marker, not a word of text

@@ -1,0 +1,25 @@
+// What is done to a tensor between the directory and the graph: a closed set.
+#pragma once
+
+#include "quern/models/gguf.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace quern::directory {
+
+/// Rows of each of `heads` heads from halves to neighbours: of a head with d rows, row i of the first half comes to 2 i, row i of the second
+/// to 2 i + 1. What transformers' rotate_half pairs then lies side by side. 0 heads: rows stay.
+struct Change {
+  std::uint64_t heads = 0;
+  std::uint64_t rows = 0;
+  quern_dtype from = QUERN_F32, to = QUERN_F32;  // if they differ: 16 bits to f32, which is exact
+};
+
+/// Empty where nothing has to be done.
+gguf::TensorChange tensor_change(const Change& change);
+
+/// A tensor of these numbers, whatever lies in the file.
+gguf::TensorChange made_of(std::vector<float> numbers);
+
+}  // namespace quern::directory

@@ -1,0 +1,81 @@
+// From a path to a model: a GGUF file, or a directory put together as one.
+#include "config.hpp"
+#include "families.hpp"
+#include "model_keys.hpp"
+#include "refusals.hpp"
+#include "shards.hpp"
+#include "special_tokens.hpp"
+#include "tensor_names.hpp"
+#include "tokenizer_json.hpp"
+
+#include "quern/base/files.hpp"
+#include "quern/models/directory.hpp"
+#include "quern/models/gguf_writer.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace quern::models {
+namespace {
+
+using namespace quern::directory;
+
+bool is_directory(const std::string& path) {
+  struct stat status {};
+  return path.find('\0') == path.npos && ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool has_file(const std::string& folder, std::string_view name) {
+  base::OpenedFile file;
+  return !base::open_file(path_in(folder, name), file);
+}
+
+/// The last part of the path.
+std::string name_of(const std::string& folder) {
+  const std::size_t end = folder.find_last_not_of('/');
+  if (end == folder.npos) return "/";
+  const std::string path = folder.substr(0, end + 1);
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::uint64_t rows_of_embeddings(const std::vector<gguf::AssembledTensor>& tensors, const std::string& folder) {
+  const auto at = std::ranges::find(tensors, std::string_view("token_embd.weight"),
+                                    [](const auto& part) { return std::string_view(part.tensor.name); });
+  if (at == tensors.end()) throw Error(QUERN_BAD_MODEL, concat(folder, ": tensor 'model.embed_tokens.weight' is missing"));
+  return at->tensor.dims[1];
+}
+
+gguf::File open_directory(const std::string& folder) {
+  auto file = JsonFile::find(path_in(folder, "config.json"));
+  if (!file) refuse_without_config(folder);
+  const Config config(std::move(*file));
+  refuse_quantised(config);
+  const Family& family = family_of(config);
+  gguf::Writer keys;
+  keys.string("general.architecture", family.architecture);
+  keys.string("general.name", name_of(folder));
+  const Shape shape = write_model_keys(config, family, keys);
+  const Shards shards = read_shards(folder);
+  gguf::Assembly parts;
+  parts.name = folder;
+  parts.files = {config.file().path()};
+  parts.files.insert(parts.files.end(), shards.files.begin(), shards.files.end());
+  parts.tensors = assembled_tensors(shards, family, shape, 1);
+  const TokenList tokens = write_tokenizer_keys(folder, rows_of_embeddings(parts.tensors, folder), keys);
+  write_special_tokens(folder, config, tokens, keys);
+  write_templates(folder, keys);
+  parts.keys = keys.bytes_of_keys();
+  return gguf::File::assemble(std::move(parts));
+}
+
+}  // namespace
+
+bool is_model_directory(const std::string& path) {
+  return is_directory(path) && has_file(path, "config.json") && !has_file(path, "adapter_config.json");
+}
+
+gguf::File open_model(const std::string& path) { return is_directory(path) ? open_directory(path) : gguf::File::open(path); }
+
+}  // namespace quern::models

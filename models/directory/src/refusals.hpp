@@ -1,0 +1,19 @@
+// Directories that are no models that can be read, each with what to do instead.
+#pragma once
+
+#include "config.hpp"
+
+#include <string>
+
+namespace quern::directory {
+
+/// For a directory without config.json.
+[[noreturn]] void refuse_without_config(const std::string& folder);
+
+/// For one with config.json and without safetensors files.
+[[noreturn]] void refuse_without_weights(const std::string& folder);
+
+/// Throws Error(QUERN_UNSUPPORTED) for weights that are quantised, by whatever method.
+void refuse_quantised(const Config& config);
+
+}  // namespace quern::directory

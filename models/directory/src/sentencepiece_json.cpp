@@ -1,0 +1,171 @@
+#include "sentencepiece_json.hpp"
+
+#include "config.hpp"
+
+#include "quern/base/terminal_text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace quern::directory {
+namespace {
+
+constexpr std::string_view space_mark = "\xE2\x96\x81";        // U+2581
+constexpr std::uint64_t most_splits = std::uint64_t{8} << 20;  // of all tokens together; 262,144 real tokens have 2 million
+
+Error not_sentencepiece(const JsonFile& file, std::string_view field, std::string_view what) {
+  return file.unsupported(field,
+                          concat(what, "; a vocabulary with 'byte_fallback' is read where it is SentencePiece's, else use a GGUF file"));
+}
+
+/// What stands in front of a text: nothing, a space in front of each part between control tokens, or one at the start alone.
+enum class Prefix : std::uint8_t { never, always, at_start };
+
+Prefix prefix_of_metaspace(const JsonFile& file, const Json& part) {
+  constexpr std::string_view field = "pre_tokenizer";
+  if (text_of(file, field, part.find("type")) != "Metaspace" || text_of(file, field, part.find("replacement")) != space_mark)
+    throw not_sentencepiece(file, field, "is no Metaspace with U+2581");
+  if (bool_of(file, concat(field, ".split"), part.find("split")).value_or(true))
+    throw not_sentencepiece(file, field, "has 'split', so that no token may cross a space");
+  const std::string scheme = text_of(file, concat(field, ".prepend_scheme"), part.find("prepend_scheme")).value_or("always");
+  if (scheme == "never") return Prefix::never;
+  if (scheme == "always") return Prefix::always;
+  if (scheme == "first") return Prefix::at_start;
+  throw file.bad(concat(field, ".prepend_scheme"), concat("is ", in_quotes(scheme, 32)));
+}
+
+bool replaces_spaces(const Json& part) {
+  const Json* const pattern = part.find("pattern");
+  const Json* const text = pattern == nullptr ? nullptr : pattern->find("String");
+  const Json* const content = part.find("content");
+  return text != nullptr && text->text() != nullptr && *text->text() == " " && content != nullptr && content->text() != nullptr &&
+         *content->text() == space_mark;
+}
+
+/// A normalizer that does what Metaspace does: Prepend, which may be absent, and Replace.
+Prefix prefix_of_normalizer(const JsonFile& file, const Json& normalizer) {
+  constexpr std::string_view field = "normalizer";
+  std::vector<const Json*> parts = {&normalizer};
+  if (const Json* const list = normalizer.find("normalizers"); list != nullptr && list->list() != nullptr) {
+    parts.clear();
+    for (const Json& part : *list->list()) parts.push_back(&part);
+  }
+  Prefix prefix = Prefix::never;
+  bool replaced = false;
+  for (const Json* part : parts) {
+    const std::string type = text_of(file, concat(field, ".type"), part->find("type")).value_or("");
+    if (type == "Prepend" && !replaced && text_of(file, concat(field, ".prepend"), part->find("prepend")) == space_mark)
+      prefix = Prefix::always;
+    else if (type == "Replace" && !replaced && replaces_spaces(*part)) replaced = true;
+    else throw not_sentencepiece(file, field, concat("has a part ", in_quotes(type, 32), " that SentencePiece does not have there"));
+  }
+  if (!replaced) throw not_sentencepiece(file, field, "does not replace spaces by U+2581");
+  return prefix;
+}
+
+Prefix prefix_of(const JsonFile& file) {
+  const auto there = [&](std::string_view name) {
+    const Json* const value = file.json().find(name);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  };
+  const Json* const normalizer = there("normalizer");
+  const Json* const pre_tokenizer = there("pre_tokenizer");
+  if (normalizer != nullptr && pre_tokenizer == nullptr) return prefix_of_normalizer(file, *normalizer);
+  if (normalizer == nullptr && pre_tokenizer != nullptr) return prefix_of_metaspace(file, *pre_tokenizer);
+  throw not_sentencepiece(file, "pre_tokenizer", "and 'normalizer' are both there or both missing");
+}
+
+bool is_byte(std::string_view text) {
+  int value = 0;
+  return text.size() == 6 && text.starts_with("<0x") && text.back() == '>' &&
+         std::from_chars(text.data() + 3, text.data() + 5, value, 16).ptr == text.data() + 5;
+}
+
+struct Merged {
+  std::string_view whole, merge;  // "ab", "a b"
+  std::uint32_t rank = 0;
+};
+
+/// Merges in the order of what they make.
+class MergeList {
+ public:
+  MergeList(const JsonFile& file, const std::vector<std::string>& merges) {
+    for (const std::string& merge : merges) {
+      const std::size_t space = merge.find(' ');
+      if (space == merge.npos || space == 0 || space + 1 == merge.size())
+        throw file.bad("model.merges", concat("has entry ", wholes_.size(), ", which is not two tokens with a space between them"));
+      wholes_.push_back(merge.substr(0, space) + merge.substr(space + 1));
+    }
+    for (std::uint32_t i = 0; i < wholes_.size(); ++i) sorted_.push_back({wholes_[i], merges[i], i});
+    std::ranges::sort(sorted_, [](const Merged& a, const Merged& b) { return std::pair(a.whole, a.rank) < std::pair(b.whole, b.rank); });
+  }
+  std::span<const Merged> of(std::string_view whole) const {
+    const auto found = std::ranges::equal_range(sorted_, whole, {}, &Merged::whole);
+    return {found.begin(), found.end()};
+  }
+
+ private:
+  std::vector<std::string> wholes_;
+  std::vector<Merged> sorted_;
+};
+
+class ScoredTokens {
+ public:
+  ScoredTokens(const JsonFile& file, const TokenList& list, const std::vector<std::string>& merges)
+      : file_(file), list_(list), merges_(file, merges) {
+    for (std::size_t id = 0; id < list.tokens.size(); ++id)
+      if (list.types[id] == token_type::normal) names_.emplace_back(list.tokens[id]);
+    std::ranges::sort(names_);
+  }
+
+  std::vector<float> scores() {
+    std::vector<float> scores(list_.tokens.size());
+    for (std::size_t id = 0; id < scores.size(); ++id)
+      if (list_.types[id] == token_type::normal) scores[id] = score_of(list_.tokens[id]);
+    return scores;
+  }
+
+ private:
+  /// SentencePiece merges whatever two tokens make a token, by its score alone. So all splits are merges, and neighbours in the list.
+  float score_of(std::string_view token) {
+    const std::span<const Merged> found = merges_.of(token);
+    splits_ += token.size();
+    if (splits_ > most_splits) throw file_.unsupported("model.vocab", concat("has tokens of more than ", most_splits, " bytes together"));
+    std::size_t splits = 0;
+    for (std::size_t at = 1; at < token.size(); ++at)
+      splits += std::ranges::binary_search(names_, token.substr(0, at)) && std::ranges::binary_search(names_, token.substr(at)) ? 1 : 0;
+    if (splits != found.size() || (!found.empty() && found.back().rank - found.front().rank + 1 != found.size()))
+      throw not_sentencepiece(file_, "model.merges",
+                              concat("has not the merges for ", in_quotes(token, 48), " that SentencePiece's scores give"));
+    return found.empty() ? 0.0f : -1.0f - static_cast<float>(found.front().rank);
+  }
+
+  const JsonFile& file_;
+  const TokenList& list_;
+  MergeList merges_;
+  std::vector<std::string_view> names_;
+  std::uint64_t splits_ = 0;
+};
+
+}  // namespace
+
+void write_sentencepiece_keys(const JsonFile& file, const std::vector<std::string>& merges, TokenList& list, gguf::Writer& keys) {
+  const Json& model = *file.json().find("model");
+  if (bool_of(file, "model.ignore_merges", model.find("ignore_merges")).value_or(false))
+    throw not_sentencepiece(file, "model.ignore_merges", "is true");
+  const Prefix prefix = prefix_of(file);
+  const auto unknown_text = text_of(file, "model.unk_token", model.find("unk_token"));
+  for (std::size_t id = 0; id < list.tokens.size(); ++id) {
+    if (unknown_text && list.tokens[id] == *unknown_text) list.types[id] = token_type::unknown;
+    else if (list.types[id] == token_type::normal && is_byte(list.tokens[id])) list.types[id] = token_type::byte;
+  }
+  keys.string("tokenizer.ggml.model", "llama");
+  keys.numbers<float>("tokenizer.ggml.scores", ScoredTokens(file, list, merges).scores());
+  keys.boolean("tokenizer.ggml.add_space_prefix", prefix != Prefix::never);
+  if (prefix == Prefix::at_start) keys.boolean("quern.space_prefix_at_start_only", true);
+}
+
+}  // namespace quern::directory

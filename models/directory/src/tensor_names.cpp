@@ -1,0 +1,157 @@
+#include "tensor_names.hpp"
+
+#include "changes.hpp"
+
+#include "quern/base/terminal_text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+namespace quern::directory {
+namespace {
+
+/// Which heads' rows are interleaved, in families that do so.
+enum class Rows : std::uint8_t { as_they_lie, of_queries, of_keys };
+
+struct Row {
+  std::string_view theirs, ours;
+  Rows rows = Rows::as_they_lie;
+};
+
+constexpr Row whole_rows[] = {
+    {"embed_tokens.weight", "token_embd.weight"},
+    {"norm.weight", "output_norm.weight"},
+    {"lm_head.weight", "output.weight"},
+};
+
+// Behind "layers.N." and "blk.N.".
+constexpr Row layer_rows[] = {
+    {"input_layernorm.weight", "attn_norm.weight"},
+    {"self_attn.q_proj.weight", "attn_q.weight", Rows::of_queries},
+    {"self_attn.q_proj.bias", "attn_q.bias", Rows::of_queries},
+    {"self_attn.k_proj.weight", "attn_k.weight", Rows::of_keys},
+    {"self_attn.k_proj.bias", "attn_k.bias", Rows::of_keys},
+    {"self_attn.v_proj.weight", "attn_v.weight"},
+    {"self_attn.v_proj.bias", "attn_v.bias"},
+    {"self_attn.o_proj.weight", "attn_output.weight"},
+    {"self_attn.o_proj.bias", "attn_output.bias"},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight"},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight"},
+    {"post_attention_layernorm.weight", "ffn_norm.weight"},
+    {"mlp.gate_proj.weight", "ffn_gate.weight"},
+    {"mlp.up_proj.weight", "ffn_up.weight"},
+    {"mlp.down_proj.weight", "ffn_down.weight"},
+};
+
+// The first that fits is taken off.
+constexpr std::string_view prefixes[] = {"model.language_model.", "language_model.model.", "language_model.", "model.", "transformer."};
+
+// What no inference of text reads.
+constexpr std::string_view skipped_parts[] = {"vision", "visual", "audio"};
+constexpr std::string_view skipped_starts[] = {"multi_modal_projector.", "mtp."};
+constexpr std::string_view skipped_ends[] = {".rotary_emb.inv_freq", ".masked_bias", ".input_scale", ".k_scale", ".v_scale"};
+
+/// "layers.12.mlp..." to 12 and what follows; nothing for another name.
+std::optional<std::uint64_t> take_layer(std::string_view& name) {
+  constexpr std::string_view front = "layers.";
+  if (!name.starts_with(front)) return std::nullopt;
+  std::uint64_t layer = 0;
+  const char* const begin = name.data() + front.size();
+  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), layer);
+  if (error != std::errc() || end == name.data() + name.size() || *end != '.') return std::nullopt;
+  name.remove_prefix(static_cast<std::size_t>(end - name.data()) + 1);
+  return layer;
+}
+
+bool is_skipped(std::string_view name) {
+  return std::ranges::any_of(skipped_parts, [&](std::string_view part) { return name.find(part) != name.npos; }) ||
+         std::ranges::any_of(skipped_starts, [&](std::string_view start) { return name.starts_with(start); }) ||
+         std::ranges::any_of(skipped_ends, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+struct Target {
+  std::string name;  // empty: the tensor is left out
+  Rows rows = Rows::as_they_lie;
+};
+
+/// Nothing for a name that the tables do not have.
+std::optional<Target> target_of(std::string_view name, const Shape& shape) {
+  for (const std::string_view prefix : prefixes)
+    if (name.starts_with(prefix)) {
+      name.remove_prefix(prefix.size());
+      break;
+    }
+  const std::string_view all = name;
+  const std::optional<std::uint64_t> layer = take_layer(name);
+  if (layer && *layer >= shape.layers) return Target{};  // next-token layers
+  const std::span<const Row> rows = layer ? std::span<const Row>(layer_rows) : std::span<const Row>(whole_rows);
+  if (const auto at = std::ranges::find(rows, name, &Row::theirs); at != rows.end()) {
+    if (shape.tied && at->ours == "output.weight") return Target{};
+    return Target{layer ? concat("blk.", *layer, ".", at->ours) : std::string(at->ours), at->rows};
+  }
+  return is_skipped(all) ? std::optional(Target{}) : std::nullopt;
+}
+
+gguf::AssembledTensor assembled(const StoredTensor& stored, const std::string& file, const Target& target, const Family& family,
+                                const Shape& shape) {
+  const safetensors::TensorInfo& info = stored.info;
+  const auto refused = [&](quern_status code, std::string_view text) {
+    return Error(code, concat(file, ": tensor ", in_quotes(info.name), ": ", text));
+  };
+  const quern_dtype dtype = safetensors::float_type(info.dtype);
+  if (dtype == QUERN_DTYPE_NONE)
+    throw refused(QUERN_UNSUPPORTED,
+                  concat("is ", safetensors::name_of(info.dtype), "; weights of directories are read in BF16, F16 and F32"));
+  if (info.shape.empty() || info.shape.size() > 2)
+    throw refused(QUERN_BAD_MODEL, concat("has ", info.shape.size(), " dimensions; a tensor of this family has 1 or 2"));
+  gguf::AssembledTensor made;
+  made.tensor.name = target.name;
+  made.tensor.n_dims = static_cast<std::uint32_t>(info.shape.size());
+  std::ranges::reverse_copy(info.shape, made.tensor.dims);
+  made.tensor.dtype = info.shape.size() == 1 ? QUERN_F32 : dtype;  // norms and biases
+  made.tensor.offset = info.offset;
+  made.lying_bytes = info.bytes;
+  Change change{0, info.shape.front(), dtype, made.tensor.dtype};
+  if (family.interleaves && target.rows != Rows::as_they_lie) {
+    change.heads = target.rows == Rows::of_queries ? shape.heads : shape.kv_heads;
+    if (change.rows != change.heads * shape.head_size || shape.head_size % 2 != 0)
+      throw refused(QUERN_BAD_MODEL, concat("has ", change.rows, " rows; config.json gives ", change.heads, " heads of ", shape.head_size,
+                                            ", and heads are rotated in pairs"));
+  }
+  made.change = tensor_change(change);
+  return made;
+}
+
+}  // namespace
+
+std::vector<gguf::AssembledTensor> assembled_tensors(const Shards& shards, const Family& family, const Shape& shape,
+                                                     std::uint32_t first_file) {
+  std::vector<gguf::AssembledTensor> all;
+  std::map<std::string, std::string_view> taken;
+  for (const StoredTensor& stored : shards.tensors) {
+    const std::string& file = shards.files[stored.file];
+    const std::string& name = stored.info.name;
+    const std::optional<Target> target = target_of(name, shape);
+    if (!target)
+      throw Error(QUERN_UNSUPPORTED, concat(file, ": tensor ", in_quotes(name), ": is not part of the family ", family.model_type,
+                                            " as it is known here, so the model would compute something else"));
+    if (target->name.empty()) continue;
+    if (const auto [at, is_new] = taken.emplace(target->name, name); !is_new)
+      throw Error(QUERN_BAD_MODEL, concat(file, ": tensor ", in_quotes(name), ": is there twice, also as ", in_quotes(at->second)));
+    all.push_back(assembled(stored, file, *target, family, shape));
+    all.back().tensor.shard = first_file + stored.file;
+  }
+  if (!shape.rope_factors.empty()) {
+    gguf::AssembledTensor factors;
+    factors.tensor.name = "rope_freqs.weight";
+    factors.tensor.n_dims = 1;
+    factors.tensor.dims[0] = shape.rope_factors.size();
+    factors.tensor.dtype = QUERN_F32;
+    factors.change = made_of(shape.rope_factors);
+    all.push_back(std::move(factors));
+  }
+  return all;
+}
+
+}  // namespace quern::directory

@@ -1,0 +1,85 @@
+// Models that other parts put together from files of their own, and the bytes of every model's tensors.
+#include "contents.hpp"
+#include "ggml_types.hpp"
+
+#include "quern/base/terminal_text.hpp"
+#include "quern/models/gguf_writer.hpp"
+
+#include <utility>
+
+namespace quern::gguf {
+namespace {
+
+/// Fills in what follows from the rest, as the table of a GGUF file is read: sizes that cannot wrap, inside the file.
+void complete(AssembledTensor& part, const Shard& shard) {
+  TensorInfo& tensor = part.tensor;
+  const auto refused = [&](std::string_view text) {
+    return Error(QUERN_BAD_MODEL, concat(shard.name, ": tensor ", in_quotes(tensor.name), ": ", text));
+  };
+  if (tensor.name.empty() || tensor.name.size() > max_tensor_name)
+    throw refused(concat("its name has ", tensor.name.size(), " bytes; 1 to ", max_tensor_name, " are read"));
+  tensor.ggml_type = ggml_type_of(tensor.dtype);
+  const GgmlType& type = *find_ggml_type(tensor.ggml_type);
+  if (tensor.n_dims < 1 || tensor.n_dims > 4) throw refused(concat("has ", tensor.n_dims, " dimensions; it must be 1 to 4"));
+  std::uint64_t elements = 1;
+  for (const std::uint64_t dim : tensor.dims) {
+    if (dim == 0 || dim > static_cast<std::uint64_t>(INT64_MAX) / 8 / elements)
+      throw refused(concat("has a dimension of ", dim, "; its elements must be at least 1 and at most 2^60"));
+    elements *= dim;
+  }
+  if (tensor.dims[0] % type.block_elements != 0) throw refused(concat("has rows of ", tensor.dims[0], ", no whole blocks of ", type.name));
+  tensor.bytes = elements / type.block_elements * type.block_bytes;
+  const std::uint64_t file_bytes = shard.mapping.bytes().size();
+  if (part.lying_bytes > file_bytes || tensor.offset > file_bytes - part.lying_bytes)
+    throw refused(concat("ends behind the file's ", file_bytes, " bytes; the file has changed while it was opened"));
+  if (!part.change && part.lying_bytes != tensor.bytes)
+    throw refused(concat("has ", part.lying_bytes, " bytes, but its type and shape take ", tensor.bytes));
+}
+
+}  // namespace
+
+File File::assemble(Assembly parts) {
+  auto contents = std::make_unique<Contents>();
+  contents->name = std::move(parts.name);
+  contents->made_keys = std::move(parts.keys);
+  contents->entries = parse(contents->made_keys, contents->name).entries;
+  for (std::string& path : parts.files) {
+    Mapping mapping = Mapping::open(path);
+    contents->file_bytes += mapping.bytes().size();
+    contents->shards.push_back({std::move(path), std::move(mapping)});
+  }
+  if (parts.tensors.size() > max_tensors)
+    throw Error(QUERN_BAD_MODEL, concat(contents->name, ": has ", parts.tensors.size(), " tensors; at most ", max_tensors, " are read"));
+  for (AssembledTensor& part : parts.tensors) {
+    complete(part, contents->shards.at(part.tensor.shard));
+    contents->tensors.push_back(std::move(part.tensor));
+    contents->origins.push_back({part.lying_bytes, std::move(part.change)});
+  }
+  index_tensors(contents->shards, contents->tensors, contents->tensors_by_name);
+  return File(std::move(contents));
+}
+
+std::span<const std::byte> File::lying(const TensorInfo& tensor) const noexcept {
+  const Contents::Origin* const origin = contents_->origin_of(tensor);
+  const std::uint64_t bytes = origin == nullptr ? tensor.bytes : origin->bytes;
+  return contents_->shards[tensor.shard].mapping.bytes().subspan(tensor.offset, bytes);
+}
+
+TensorBytes File::read(const TensorInfo& tensor) const {
+  const Contents::Origin* const origin = contents_->origin_of(tensor);
+  if (origin == nullptr || !origin->change) return TensorBytes(lying(tensor));
+  std::vector<std::byte> made = origin->change(lying(tensor));
+  if (made.size() != tensor.bytes)
+    throw Error(QUERN_INTERNAL,
+                concat(name(), ": tensor ", in_quotes(tensor.name), " was made with ", made.size(), " bytes; it takes ", tensor.bytes));
+  return TensorBytes(std::move(made));
+}
+
+std::span<const std::byte> File::data(const TensorInfo& tensor) const {
+  const Contents::Origin* const origin = contents_->origin_of(tensor);
+  if (origin != nullptr && origin->change)
+    throw Error(QUERN_INTERNAL, concat(name(), ": tensor ", in_quotes(tensor.name), " does not lie in its file as it is read"));
+  return lying(tensor);
+}
+
+}  // namespace quern::gguf

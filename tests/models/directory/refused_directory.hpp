@@ -1,0 +1,46 @@
+// A directory of a small model, which is read, and what opening it says after a change.
+#pragma once
+
+#include "written_directory.hpp"
+
+#include "support/scratch_folder.hpp"
+
+#include "quern/models/architecture.hpp"
+#include "quern/models/directory.hpp"
+#include "quern/models/tokenizer.hpp"
+
+#include <string>
+
+namespace quern::test {
+
+inline const std::string test_data = QUERN_SOURCE_DIR "/tests/data/";
+
+class RefusableDirectory {
+ public:
+  explicit RefusableDirectory(std::uint32_t files) {
+    DirectoryForm form;
+    form.files = files;
+    write_directory(gguf::File::open(test_data + "architecture/llama-11.gguf"), folder(), form);
+  }
+  std::string folder() const { return scratch_.path("m"); }
+  std::string path(const std::string& name) const { return folder() + "/" + name; }
+
+  struct Refusal {
+    quern_status code = QUERN_OK;
+    std::string text;
+  };
+  /// Opens it as a run does.
+  Refusal refusal() const {
+    try {
+      const gguf::File file = models::open_model(folder());
+      models::read_hyperparameters(file);
+      tokenizer_from_gguf(file);
+    } catch (const Error& error) { return {error.code(), error.what()}; }
+    return {};
+  }
+
+ private:
+  ScratchFolder scratch_;
+};
+
+}  // namespace quern::test
