@@ -9,7 +9,7 @@
 namespace quern::graph {
 
 GradientCall::GradientCall(Graph& graph, std::uint32_t index, SavedValues& saved, Contributions& contributions, std::vector<ValueId> dy,
-                           std::vector<bool> wanted, std::uint64_t decoded_bytes)
+                           std::vector<bool> wanted, const DifferentiateOptions& options)
     : graph_(graph),
       index_(index),
       node_(graph.nodes()[index]),
@@ -18,7 +18,7 @@ GradientCall::GradientCall(Graph& graph, std::uint32_t index, SavedValues& saved
       dy_(std::move(dy)),
       wanted_(std::move(wanted)),
       given_(wanted_.size()),
-      decoded_bytes_(decoded_bytes) {}
+      options_(options) {}
 
 ValueId GradientCall::in(std::size_t i) { return has(i) ? saved_.input(index_, node_.inputs[i]) : no_value; }
 

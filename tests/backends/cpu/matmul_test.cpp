@@ -154,6 +154,28 @@ TEST(Matmul, ProductsInBlocksAreAccurateForEveryTransposeDtypeAndInstructionSet)
         }
 }
 
+TEST(Matmul, TransposedBlocksGiveTheBitsOfTheirDecodedNumbers) {
+  struct Size {
+    std::int64_t m, n, k;
+  };
+  // Few rows, then panels; one block a row and more; k of one panel, and of two with a rest.
+  for (const std::string& family : families())
+    for (const char* deterministic : {"0", "1"})
+      for (const Size& s : {Size{1, 256, 40}, Size{7, 512, 193}, Size{37, 256, 200}})
+        for (const quern_dtype dtype : all_weights) {
+          if (dtype == QUERN_F32 || dtype == QUERN_F16 || dtype == QUERN_BF16) continue;
+          Plugin plugin(2, {{"force_kernel", family}, {"deterministic", deterministic}});
+          const Tensor a = random_tensor(QUERN_F32, {s.m, s.k}, 31), blocks = random_tensor(dtype, {s.k, s.n}, 32),
+                       decoded = make(QUERN_F32, {s.k, s.n}), y = make(QUERN_F32, {s.m, s.n}), z = make(QUERN_F32, {s.m, s.n});
+          ASSERT_EQ(run_node(plugin, QUERN_OP_CAST, {blocks}, {decoded}).status, QUERN_OK);
+          const Outcome outcome = run_node(plugin, QUERN_OP_MATMUL, {a, blocks}, {y}, {{QUERN_KEY_TRANSPOSE_B, 1}});
+          ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
+          ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, decoded}, {z}, {{QUERN_KEY_TRANSPOSE_B, 1}}).status, QUERN_OK);
+          EXPECT_EQ(std::memcmp(y.f32().data(), z.f32().data(), y.bytes()), 0)
+              << family << " dtype " << dtype << " m " << s.m << " deterministic " << deterministic;
+        }
+}
+
 TEST(Matmul, ProductsInBlocksHaveTheSameBitsForAnyThreadsAndRows) {
   // More than 1,020 rows, and k long enough for slabs.
   struct Size {

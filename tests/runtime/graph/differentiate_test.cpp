@@ -171,6 +171,20 @@ TEST(Differentiate, AWeightOfABlockFormatIsCastOnceAUse) {
   }
 }
 
+TEST(Differentiate, AWeightOfABlockFormatIsMultipliedAsItIsWhereDevicesTurnBlocks) {
+  for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16})
+    for (const bool turned : {false, true}) {
+      B b(dtype);
+      b.options.may_use.turned_blocks = true;
+      b.options.decoded_bytes = 1;
+      const ValueId w = b.constant(QUERN_Q8_0, {32, 32});
+      b.loss(ops::matmul(b.g, b.x({b.tokens, 32}), w, no_value, no_value, {.transpose_b = turned, .alpha = 0.5}));
+      b.check();
+      EXPECT_EQ(count(b, QUERN_OP_CAST), 0);
+      EXPECT_EQ(b.g.nodes().back().attributes.find(QUERN_KEY_TRANSPOSE_B) != nullptr, !turned);
+    }
+}
+
 TEST(Differentiate, AWeightThatIsLargeWhenDecodedIsCastInParts) {
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) {
     B b(dtype);
