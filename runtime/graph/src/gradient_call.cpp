@@ -24,6 +24,20 @@ ValueId GradientCall::in(std::size_t i) { return has(i) ? saved_.input(index_, n
 
 ValueId GradientCall::out(std::size_t i) { return saved_.output(index_, node_.outputs[i]); }
 
+bool GradientCall::may_overwrite(std::size_t i, ValueId value) const {
+  const Value& given = graph_.value(value);
+  if (graph_.root(value) != value || given.kind != QUERN_VALUE_INTERNAL || contributions_.is_wanted(node_.inputs[i])) return false;
+  for (std::uint32_t n = 0; n < graph_.nodes().size(); ++n) {
+    const Node& node = graph_.nodes()[n];
+    for (const ValueId input : node.inputs)
+      if (input != no_value && n != index_ && graph_.root(input) == value) return false;
+    // The gradients of these read no result of theirs.
+    for (const ValueId output : node.outputs)
+      if (output != no_value && graph_.root(output) == value && node.op != QUERN_OP_MATMUL && node.op != QUERN_OP_CAST) return false;
+  }
+  return true;
+}
+
 ValueId GradientCall::into(std::size_t i) { return contributions_.into(node_.inputs[i]); }
 
 quern_dtype GradientCall::sum_dtype(std::size_t i) { return contributions_.sum_dtype(node_.inputs[i]); }

@@ -38,6 +38,8 @@ class GradientCall {
   /// Input i as the node read it, output i as it wrote it: kept, or made again here. no_value for an absent optional input.
   ValueId in(std::size_t i);
   ValueId out(std::size_t i);
+  /// Whether this node alone reads input i, which backward reads as `value`: all of an internal value whose producer does not need it.
+  bool may_overwrite(std::size_t i, ValueId value) const;
   /// The gradient of output i, in its shape and dtype, contiguous; no_value where nothing that counts reads it.
   ValueId dy(std::size_t i = 0) const { return dy_[i]; }
 

@@ -209,6 +209,23 @@ TEST(Matmul, AddsBiasAndScaledCAndAlpha) {
   EXPECT_EQ(y.floats(), (std::vector<float>{2 + 10 + 100, 10 + 20 + 200, 8 + 10 + 300, 22 + 20 + 400}));
 }
 
+TEST(Matmul, AddsToTheMemoryOfCByEachKernel) {
+  std::vector<std::string> kernels = families();
+  if (Plugin any(1, {{"force_kernel", "openblas"}}); any.created().status == QUERN_OK) kernels.emplace_back("matmul.f32.openblas");
+  for (const std::string& kernel : kernels)
+    for (const std::int64_t m : {3, 70}) {
+      Plugin plugin(2, {{"force_kernel", kernel}});
+      const Tensor a = random_tensor(QUERN_F32, {m, 300}, 33), b = random_tensor(QUERN_F32, {130, 300}, 34),
+                   sum = random_tensor(QUERN_F32, {m, 130}, 35), y = make(QUERN_F32, {m, 130});
+      const std::vector<float> before = sum.floats();
+      ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}, {{QUERN_KEY_ALPHA, 0.5}}).status, QUERN_OK);
+      ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b, absent(), sum}, {sum}, {{QUERN_KEY_ALPHA, 0.5}, {QUERN_KEY_BETA, -2.0}}).status,
+                QUERN_OK);
+      // (2 sqrt(k) + 8) 2^-24 S for each product, S = sum |a b| / 2 < 150, and a rounding of the sum, which is below 64.
+      for (std::size_t i = 0; i < before.size(); ++i) ASSERT_NEAR(sum.f32()[i], y.f32()[i] - 2 * before[i], 1e-3) << kernel << " m " << m;
+    }
+}
+
 TEST(Matmul, ReadsTransposedOperands) {
   Plugin plugin;
   const Tensor at = of({3, 2}, {1, 4, 2, 5, 3, 6}), bt = of({3, 2}, {1, 0, 0, 1, 0, 1}), y = make(QUERN_F32, {2, 2});

@@ -22,7 +22,8 @@ std::uint32_t match_norm_matmul(const Neighbours& nodes, std::uint32_t first, Re
   std::uint32_t count = 0;
   // An addend may be what a product before it writes, so only the first has one.
   const auto joins = [&](std::uint32_t other) {
-    return is_packed_matmul(nodes, other, isa) && share_rows(nodes, from, other) && (other == from || !nodes.calls[other].input(3).present());
+    return is_packed_matmul(nodes, other, isa) && share_rows(nodes, from, other) &&
+           (other == from || !nodes.calls[other].input(3).present());
   };
   while (count < PackedRegion::most_matmuls && joins(from + count)) ++count;
   if (count == 0 || norm + count < 2) return refuse(refusal, 2, "the products of one value round it in different ways");

@@ -106,8 +106,8 @@ void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Con
   whole.a = copy_a ? activations : reinterpret_cast<const float*>(a_data);
   whole.a_stride = copy_a ? padded(s.k) : a.stride_from_end(1) / 4;
   whole.k = s.k;
-  const std::int64_t fits = part_rows(s.k, s.m, s.n, context.thread_count()), part = turned ? std::max(fits, gemm_columns) / gemm_columns * gemm_columns : fits,
-                     parts = (s.n + part - 1) / part;
+  const std::int64_t fits = part_rows(s.k, s.m, s.n, context.thread_count()),
+                     part = turned ? std::max(fits, gemm_columns) / gemm_columns * gemm_columns : fits, parts = (s.n + part - 1) / part;
   const std::int64_t k_stride = b.stride_from_end(s.b_transposed ? 1 : 0), row_stride = b.stride_from_end(s.b_transposed ? 0 : 1);
   context.parallel(parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float* own = reinterpret_cast<float*>(context.scratch()) + layout.size * thread;

@@ -174,11 +174,13 @@ ValueId of_b(GradientCall& call) {
   // What is summed over groups is rounded once, behind the sum.
   const Shape b_shape = call.shape(1);
   const bool grouped = !one && !(b_shape.size() == whole.size() && std::equal(whole.begin(), whole.end() - 2, b_shape.begin()));
-  const NodeOptions how = call.how(grouped ? QUERN_F32 : call.sum_dtype(1));
+  NodeOptions how = call.how(grouped ? QUERN_F32 : call.sum_dtype(1));
+  const ValueId into = call.options().may_use.sums_in_place && !grouped ? call.into(1) : no_value;
+  if (into != no_value) how.outputs = {into};
   // [n, k] = dy^T a, or [k, n] = a^T dy.
   const ValueId db =
-      transpose_b ? ops::matmul(graph, a, dy, no_value, no_value, {.transpose_a = !transpose_a, .transpose_b = true, .alpha = alpha}, how)
-                  : ops::matmul(graph, dy, a, no_value, no_value, {.transpose_a = true, .transpose_b = !transpose_a, .alpha = alpha}, how);
+      transpose_b ? ops::matmul(graph, a, dy, no_value, into, {.transpose_a = !transpose_a, .transpose_b = true, .alpha = alpha}, how)
+                  : ops::matmul(graph, dy, a, no_value, into, {.transpose_a = true, .transpose_b = !transpose_a, .alpha = alpha}, how);
   return grouped ? summed_over_groups(call, db, whole) : db;
 }
 

@@ -32,7 +32,9 @@ enum class Checkpointing {
 
 /// What backward may ask of devices beyond op set 1.
 struct OpSet2 {
-  bool turned_blocks = false;  // matmul with transpose_b of block formats; else weights are decoded
+  bool turned_blocks = false;    // matmul with transpose_b of block formats; else weights are decoded
+  bool sums_in_place = false;    // matmul adds to `into`; else its product is a value that `add` adds
+  bool logits_in_place = false;  // cross_entropy_backward writes over logits that nothing else reads
 };
 
 struct DifferentiateOptions {
@@ -50,7 +52,8 @@ struct DifferentiateOptions {
 /// mark it as an output.
 ///
 ///   sums       Several uses of a value add up by `add`. Three and more of a 16-bit value add up in f32 and are rounded once.
-///   into       The op's `accumulate` adds to it, or else `add` in place. The caller sets it to 0 before.
+///   into       The op's `accumulate` or, with sums_in_place, c of matmul adds to it; or else `add` in place. The caller sets it to 0
+///              before.
 ///   views      A reshape is undone, a slice is padded, a transposition is turned back. A view of a wanted flat state adds to
 ///              the same slice of `into`.
 ///   weights    A block format is multiplied as it is, with turned_blocks. Else it is cast to the dtype of the gradient (f32:
