@@ -48,12 +48,12 @@ void reference(const ReferenceCall& call, Expected& expected) {
 void nothing(const Tensor&, const CounterRandom&) {}
 
 void generate(CaseSink& sink) {
-  const auto add = [&](Profile profile, const LossShape& shape, Layout y_layout = {}) {
+  const auto add = [&](Profile profile, const LossShape& shape, Layout y_layout = {}, bool over = false) {
     Case c = loss_case(QUERN_OP_CROSS_ENTROPY_BACKWARD, profile, shape);
     const Dims rows = {shape.logits.dims[0]};
     c.inputs.push_back(filled(input(QUERN_F32, rows), "of_logits", nothing));
     c.inputs.push_back(input(QUERN_F32, rows));
-    c.outputs = {output(shape.logits.dtype, shape.logits.dims, std::move(y_layout))};
+    c.outputs = {over ? in_place(c.inputs[0], 0) : output(shape.logits.dtype, shape.logits.dims, std::move(y_layout))};
     c.derive = derive;
     c.reference = reference;
     sink.add(std::move(c));
@@ -62,6 +62,11 @@ void generate(CaseSink& sink) {
   for (const quern_dtype dtype : float_dtypes)
     for (const Layout& layout : {rows_apart(3), ordered({1, 0}), shifted()})
       add(Profile::quick, {input(dtype, {5, 99}), Labels::some_ignored, -100, 0.125, 0}, layout);
+  for (const quern_dtype dtype : float_dtypes)  // dlogits over logits; rows longer than what kernels hold at a time
+    for (const std::int64_t n : {1, 99, 4099}) {
+      add(Profile::quick, {input(dtype, {5, n}), Labels::some_ignored, -100, 0.125, 0.25}, {}, true);
+      add(Profile::quick, {input(dtype, {5, n}, DataKind::gaussian, rows_apart(3)), Labels::some_ignored, -100, 0, 0}, {}, true);
+    }
 }
 
 }  // namespace

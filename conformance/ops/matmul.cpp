@@ -141,6 +141,80 @@ void quantised(CaseSink& sink) {
   }
 }
 
+/// b is [k, n], and its blocks lie along n: the gradient of a product with frozen weights.
+void turned_blocks(CaseSink& sink) {
+  struct Size {
+    std::int64_t m, blocks, k;
+  };
+  // Rows, columns and depths around the panels and tiles that kernels use.
+  constexpr Size sizes[] = {{1, 1, 40}, {2, 3, 1}, {5, 2, 31}, {8, 1, 257}, {33, 3, 193}, {40, 1, 577}, {65, 2, 96}};
+  const std::vector<Attribute> turned = {{QUERN_KEY_TRANSPOSE_B, 1}};
+  for (const quern_dtype b : block_dtypes) {
+    const std::int64_t block = unit_of(b).elements;
+    const auto add = [&](Profile profile, ValueSpec a, ValueSpec weights, ValueSpec y) {
+      sink.add(make(profile, std::move(a), std::move(weights), std::move(y), turned));
+    };
+    for (const Size& s : sizes) {
+      add(Profile::quick, input(QUERN_F32, {s.m, s.k}), constant(b, {s.k, s.blocks * block}), output(QUERN_F32, {s.m, s.blocks * block}));
+      add(Profile::full, input(QUERN_F32, {s.m, s.k}, DataKind::uniform), input(b, {s.k, 4 * block}, DataKind::uniform),
+          output(QUERN_F32, {s.m, 4 * block}));
+    }
+    add(Profile::full, input(QUERN_F32, {289, 193}), constant(b, {193, 256}), output(QUERN_F32, {289, 256}));
+    for (const std::int64_t m : {1, 4, 40}) {
+      const auto weights = [&](DataKind data = DataKind::gaussian, Layout layout = {}) {
+        return constant(b, {70, 512}, data, std::move(layout));
+      };
+      for (const DataKind data : {DataKind::positive, DataKind::heavy, DataKind::exponents, DataKind::one_hot, DataKind::integers})
+        add(Profile::quick, input(QUERN_F32, {m, 70}, data), weights(data), output(QUERN_F32, {m, 512}));
+      add(Profile::quick, input(QUERN_F32, {m, 70}, DataKind::one_hot), weights(DataKind::specials), output(QUERN_F32, {m, 512}));
+      add(Profile::quick, input(QUERN_F16, {m, 70}), weights(), output(QUERN_F32, {m, 512}));
+      add(Profile::quick, input(QUERN_BF16, {m, 70}), weights(), output(QUERN_BF16, {m, 512}));
+      add(Profile::quick, input(QUERN_F32, {m, 70}, DataKind::gaussian, rows_apart(3)), weights(), output(QUERN_F32, {m, 512}));
+      add(Profile::quick, input(QUERN_F32, {m, 70}), weights(DataKind::gaussian, rows_apart(1)), output(QUERN_F32, {m, 512}));
+      add(Profile::quick, input(QUERN_F32, {m, 70}), weights(), output(QUERN_F32, {m, 512}, rows_apart(3)));
+      add(Profile::quick, input(QUERN_F32, {3, m, 70}), weights(), output(QUERN_F32, {3, m, 512}));
+      add(Profile::full, input(QUERN_F32, {4, m, 70}), constant(b, {2, 70, 512}), output(QUERN_F32, {4, m, 512}));
+      Case both = make(Profile::quick, input(QUERN_F32, {70, m}), weights(), output(QUERN_F32, {m, 512}), turned);
+      both.attributes.push_back({QUERN_KEY_TRANSPOSE_A, 1});
+      sink.add(std::move(both));
+      Case finished = make(Profile::quick, input(QUERN_F32, {m, 70}), weights(), output(QUERN_F32, {m, 512}), turned);
+      finished.inputs.push_back(constant(QUERN_F32, {512}));
+      finished.inputs.push_back(input(QUERN_F32, {m, 512}));
+      finished.attributes.push_back({QUERN_KEY_ALPHA, 0.5});
+      finished.attributes.push_back({QUERN_KEY_BETA, -1.5});
+      sink.add(std::move(finished));
+    }
+  }
+}
+
+/// y lies over c: the gradient of a weight that is added to what earlier rows gave.
+void added_in_place(CaseSink& sink) {
+  const auto add = [&](Profile profile, ValueSpec a, ValueSpec b, ValueSpec c, std::vector<Attribute> attributes = {},
+                       ValueSpec bias = absent()) {
+    Case made = make(profile, std::move(a), std::move(b), in_place(c, 3), std::move(attributes));
+    made.inputs.push_back(std::move(bias));
+    made.inputs.push_back(std::move(c));
+    sink.add(std::move(made));
+  };
+  const std::vector<Attribute> both = {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}};
+  for (const quern_dtype dtype : float_dtypes)
+    for (const std::int64_t m : {1, 6, 33, 130}) {
+      const auto x = [&](Dims dims, DataKind data = DataKind::gaussian) { return input(dtype, std::move(dims), data); };
+      for (const DataKind data : {DataKind::gaussian, DataKind::positive, DataKind::heavy})
+        add(Profile::quick, x({70, m}, data), x({70, 137}, data), x({m, 137}, data), both);
+      add(Profile::quick, x({m, 70}), x({137, 70}), x({m, 137}));
+      add(Profile::quick, x({70, m}), x({70, 137}), input(dtype, {m, 137}, DataKind::gaussian, rows_apart(3)), both);
+      add(Profile::quick, x({3, 70, m}), x({3, 70, 17}), x({3, m, 17}), both);
+      add(Profile::quick, input(QUERN_F32, {m, 512}), constant(QUERN_Q8_0, {33, 512}), x({m, 33}), {}, constant(QUERN_F32, {33}));
+      std::vector<Attribute> scaled = both;
+      scaled.push_back({QUERN_KEY_ALPHA, 0.5});
+      scaled.push_back({QUERN_KEY_BETA, -1.5});
+      add(Profile::quick, x({70, m}), x({70, 137}), x({m, 137}), scaled, constant(QUERN_F32, {137}));
+    }
+  add(Profile::quick, input(QUERN_F32, {8300, 33}), input(QUERN_F32, {8300, 40}), input(QUERN_F32, {33, 40}), both);
+  add(Profile::full, input(QUERN_F32, {8300, 1021}), input(QUERN_F32, {8300, 33}), input(QUERN_F32, {1021, 33}), both);
+}
+
 struct Weights {
   const char* model;
   std::int64_t n, k;
@@ -343,9 +417,9 @@ void rejections(CaseSink& sink) {
   for (const quern_dtype b : {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0})
     for (const std::int64_t k : {16, 33, 48}) reject(sink, dtype_name(b) + "_rows_of_" + std::to_string(k), plain(b, 8, k));
   for (const quern_dtype b : block_dtypes) {
-    Case c = make(Profile::quick, input(QUERN_F32, {3, 256}), constant(b, {256, 256}), output(QUERN_F32, {3, 256}),
-                  {{QUERN_KEY_TRANSPOSE_B, 1}});
-    reject(sink, dtype_name(b) + "_transposed", c);
+    Case c =
+        make(Profile::quick, input(QUERN_F32, {3, 256}), constant(b, {256, 48}), output(QUERN_F32, {3, 48}), {{QUERN_KEY_TRANSPOSE_B, 1}});
+    reject(sink, dtype_name(b) + "_transposed_rows_of_48", c);
   }
   const auto f32 = [](Dims dims) { return input(QUERN_F32, std::move(dims)); };
   const auto y = [](Dims dims) { return output(QUERN_F32, std::move(dims)); };
@@ -368,6 +442,8 @@ void generate(CaseSink& sink) {
   dense(sink);
   attributes_and_layouts(sink);
   quantised(sink);
+  turned_blocks(sink);
+  added_in_place(sink);
   model_shapes(sink);
   model_tokens(sink);
   batches_and_mixtures(sink);

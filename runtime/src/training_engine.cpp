@@ -36,15 +36,54 @@ std::uint32_t evaluation_tokens(const TrainingEngineOptions& options) {
   return options.evaluation_tokens != 0 ? options.evaluation_tokens : options.graph.max_tokens;
 }
 
-/// Why a device does not compute attention of packed examples in this graph; empty: it does.
-std::string lacks_ragged_attention(const loader::Device& device, const graph::Graph& graph) {
-  const std::vector<NodeAnswer> answers = ask_support(device, graph);
-  for (std::size_t n = 0; n < answers.size(); ++n) {
-    const std::uint32_t op = graph.nodes()[n].op;
-    if ((op == QUERN_OP_ATTENTION_RAGGED || op == QUERN_OP_ATTENTION_RAGGED_BACKWARD) && !answers[n].yes)
-      return concat(graph::op_name(op), ": ", answers[n].text);
+/// The option by which a node is one of op set 2; null: it is none.
+bool* option_of(const graph::Graph& graph, const graph::Node& node, models::TrainingOptions& options) {
+  const auto writes_over = [&](std::size_t input) {
+    const graph::ValueId value = node.inputs.size() > input ? node.inputs[input] : graph::no_value;
+    return value != graph::no_value && graph.root(value) == graph.root(node.outputs[0]);
+  };
+  switch (node.op) {
+    case QUERN_OP_ATTENTION_RAGGED:
+    case QUERN_OP_ATTENTION_RAGGED_BACKWARD: return &options.ragged;
+    case QUERN_OP_MATMUL:
+      if (graph::is_block_format(graph.value(node.inputs[1]).dtype) && graph::integer_attribute(node, QUERN_KEY_TRANSPOSE_B) != 0)
+        return &options.backward_may_use.turned_blocks;
+      return writes_over(3) ? &options.backward_may_use.sums_in_place : nullptr;
+    case QUERN_OP_CROSS_ENTROPY_BACKWARD: return writes_over(0) ? &options.backward_may_use.logits_in_place : nullptr;
+    default: return nullptr;
   }
-  return {};
+}
+
+/// What is done where an option is switched off.
+std::string_view composed_instead(const bool* option, const models::TrainingOptions& options) {
+  if (option == &options.ragged) return "attention looks at all pairs of rows of a micro-batch";
+  if (option == &options.backward_may_use.turned_blocks) return "frozen weights are decoded for their gradients";
+  if (option == &options.backward_may_use.sums_in_place) return "gradients of weights are made before they are added";
+  return "gradients of logits take memory of their own";
+}
+
+struct NotComputed {
+  const bool* option;
+  std::string device, why;
+};
+
+/// Switches off what some device does not compute of op set 2 in this graph.
+std::vector<NotComputed> switch_off(const std::vector<std::shared_ptr<MemoryBudget>>& devices, const graph::Graph& graph,
+                                    models::TrainingOptions& options) {
+  std::vector<NotComputed> lacks;
+  for (const std::shared_ptr<MemoryBudget>& device : devices) {
+    const std::vector<NodeAnswer> answers = ask_support(*device->device(), graph);
+    for (std::size_t n = 0; n < answers.size(); ++n) {
+      if (answers[n].yes) continue;
+      bool* option = option_of(graph, graph.nodes()[n], options);
+      // Another device computes the node, and what is written over lies on one device.
+      if (option == nullptr) option = &options.backward_may_use.logits_in_place;
+      if (!*option) continue;
+      *option = false;
+      lacks.push_back({option, device->device()->label(), concat(graph::op_name(graph.nodes()[n].op), ": ", answers[n].text)});
+    }
+  }
+  return lacks;
 }
 
 /// Rows of a tensor, decoded exactly by the first device that does.
@@ -122,21 +161,24 @@ void TrainingEngine::require_one_place() const {
 
 std::optional<models::TrainingGraph> TrainingEngine::build_step(const gguf::File& file) {
   const std::uint32_t most_rows = options_.trains ? options_.graph.max_tokens : evaluation_tokens(options_);
-  const auto build = [&](bool ragged) {
-    options_.graph.ragged = ragged;
+  models::TrainingOptions& asked = options_.graph;
+  asked.ragged = true;
+  asked.backward_may_use = {.turned_blocks = true, .sums_in_place = true, .logits_in_place = options_.trains};
+  const auto build = [&] {
     return models::build_training(shape_, file, layout_, with_positions(options_.graph, most_rows, options_.trains));
   };
-  std::optional<models::TrainingGraph> graph = build(true);
-  const loader::Device& device = *devices_[0]->device();
-  if (const std::string lack = lacks_ragged_attention(device, graph->graph); !lack.empty()) {
-    const std::uint32_t rows = std::max(options_.graph.max_tokens, evaluation_tokens(options_));
-    if (rows > most_masked_rows)
+  std::optional<models::TrainingGraph> graph = build();
+  const std::vector<NotComputed> lacks = switch_off(devices_, graph->graph, asked);
+  for (const NotComputed& lack : lacks) {
+    const bool masked = lack.option == &asked.ragged;
+    const std::uint32_t rows = std::max(asked.max_tokens, evaluation_tokens(options_));
+    if (masked && rows > most_masked_rows)
       throw Error(QUERN_UNSUPPORTED, concat("a micro-batch may have ", rows, " rows, and ", most_masked_rows, " are possible on ",
-                                            device.label(), ", where attention looks at all pairs of rows (", lack,
+                                            lack.device, ", where attention looks at all pairs of rows (", lack.why,
                                             "); lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
-    runtime_->log(QUERN_LOG_INFO, concat(device.label(), ": attention looks at all pairs of rows of a micro-batch: ", lack));
-    graph = build(false);
+    runtime_->log(QUERN_LOG_INFO, concat(lack.device, ": ", composed_instead(lack.option, asked), ": ", lack.why));
   }
+  if (!lacks.empty()) graph = build();
   if (!options_.trains) graph.reset();
   return graph;
 }
@@ -190,7 +232,9 @@ TrainingMemory TrainingEngine::memory() const {
   const std::uint64_t flat = layout_.elements * sizeof(float) * step_->readers(step_graph_->trained).size() * 2;
   memory.trained = flat + update.state;
   memory.activations = step.total() - flat + update.total() - update.state;
-  memory.head = std::min(step.scratch, std::uint64_t{2} * options_.graph.chunk_labels * shape_.vocabulary * sizeof(float));
+  const graph::OpSet2& asked = options_.graph.backward_may_use;
+  memory.head = std::min(step.scratch,
+                         std::uint64_t{asked.logits_in_place ? 1u : 2u} * options_.graph.chunk_labels * shape_.vocabulary * sizeof(float));
   return memory;
 }
 

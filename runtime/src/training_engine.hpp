@@ -26,7 +26,7 @@ struct MicroBatch {
 };
 
 struct TrainingEngineOptions {
-  models::TrainingOptions graph;  // its sizes are the largest micro-batch; rope_positions and ragged are set by the engine
+  models::TrainingOptions graph;  // its sizes are the largest micro-batch; the engine sets rope_positions, ragged and backward_may_use
   models::UpdateOptions update;
   std::array<std::uint32_t, 2> seed{};  // of dropout
   std::uint32_t evaluation_tokens = 0;  // rows of the largest evaluated micro-batch; 0: as graph.max_tokens
@@ -53,8 +53,8 @@ struct TrainingMemory {
 
 class TrainingEngine {
  public:
-  /// Places and compiles; allocates nothing large. Attention takes a mask of all pairs of rows where the first device has no attention_ragged;
-  /// more than 8,192 rows are refused there. Throws Error; QUERN_UNSUPPORTED where no single device computes what touches the state that is
+  /// Places and compiles; allocates nothing large. What a device lacks of op set 2 is composed of older ops. Without attention_ragged attention takes
+  /// a mask of all pairs of rows, and more than 8,192 rows are refused. Throws Error; QUERN_UNSUPPORTED where no single device computes what touches the state that is
   /// trained.
   TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::File& file, models::Hyperparameters shape, models::TrainedLayout layout,
                  const TrainingEngineOptions& options);

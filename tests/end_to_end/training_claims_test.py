@@ -85,12 +85,26 @@ class Claims(Training):
         self.assertEqual(*seen)
 
     def first_op_set(self):
-        """A device that answers to attention_ragged as a plugin of op set 1 does."""
+        """A device that answers to what is new in op set 2 as a plugin of op set 1 does."""
         return {"QUERN_BACKEND_PATH": os.environ["QUERN_TEST_REFUSING"], "QUERN_BACKEND": "refusing", "QUERN_DEVICE": "refusing:0", "QUERN_REFUSED": "op_set_2"}
 
     def test_09_a_plugin_without_attention_of_packed_examples_gives_the_same_curve(self):
         packed = {"datasets": self.data(*self.UNEQUAL), "micro_batch_size": 4, "sequence_len": 32, "sample_packing": True, "max_steps": 3}
         self.assert_close(self.curve("masked", env=self.first_op_set(), **packed), self.curve("ragged", **packed), 1e-5)
+
+    def test_a_plugin_of_the_first_op_set_trains_blocks_and_all_weights_alike(self):
+        blocks = self.folder / "blocks.gguf"
+        merged = self.quern("merge", TRAINING / "tiny-llama.gguf", DATA / "peft/tiny-llama-lora", "-o", blocks, "--type", "q8_0", env=ON_DEVICE)
+        self.assertEqual(merged.code, 0, merged.err)
+        parts = {"micro_batch_size": 2, "gradient_accumulation_steps": 2, "max_steps": 3}
+        for name, changes, words in (("blocks", {"base_model": str(blocks)}, "frozen weights are decoded for their gradients: matmul: "),
+                                     ("full", training_test.ALL, "gradients of weights are made before they are added: matmul: ")):
+            with self.subTest(name):
+                self.assert_close(self.curve(f"{name}-first", env=self.first_op_set(), **parts, **changes), self.curve(name, **parts, **changes), 1e-5)
+                for env, said in ((self.first_op_set(), True), (ON_DEVICE, False)):
+                    log = self.quern("estimate", "--train", self.folder / f"{name}.yaml", env={**env, "QUERN_LOG": "info"}).err
+                    self.assertEqual(words in log, said, log)
+                    self.assertEqual("gradients of logits take memory of their own: cross_entropy_backward: " in log, said, log)
 
     def test_more_rows_than_a_mask_has_are_refused_where_a_mask_is_needed(self):
         config = lora("llama", datasets=self.data(*[{"input_ids": [*range(3, 203)]}] * 45), test_datasets=None, micro_batch_size=45)

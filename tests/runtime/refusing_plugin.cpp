@@ -1,5 +1,5 @@
 // The CPU backend, but one call of the runtime meets a refusal of its arguments: prepare, or the one that QUERN_REFUSED names. Where that
-// names op set 2, support answers no to its ops, as a plugin of op set 1 does.
+// names op set 2, support answers no to what is new in it, as a plugin of op set 1 does.
 #include "base_plugin.hpp"
 
 #include <cstdlib>
@@ -21,14 +21,34 @@ quern_status refuse_submit(quern_device*, quern_queue*, const quern_array*, quer
 
 quern_plugin_api base;
 
+/// Whether a node is one of op set 2.
+bool is_newer(const sdk::Graph& graph, const sdk::Node& node, const quern_node& given) {
+  const auto is_over = [&](std::size_t input) {
+    if (input >= node.inputs.size() || node.inputs[input] == QUERN_NONE) return false;
+    const std::uint32_t output = node.outputs[0];
+    return output == node.inputs[input] || graph.values[output].alias_of == node.inputs[input];
+  };
+  switch (node.fields.op) {
+    case QUERN_OP_ATTENTION_RAGGED:
+    case QUERN_OP_ATTENTION_RAGGED_BACKWARD: return true;
+    case QUERN_OP_MATMUL:
+      return is_over(3) || (sdk::element_size(graph.values[node.inputs[1]].dtype).elements > 1 &&
+                            sdk::Attributes(given).integer(QUERN_KEY_TRANSPOSE_B) != 0);
+    case QUERN_OP_CROSS_ENTROPY_BACKWARD: return is_over(0);
+    default: return false;
+  }
+}
+
 quern_status support_of_set_1(quern_device* device, const quern_graph* graph, const quern_support_options* options, quern_answer* answers,
                               quern_error* error) {
   const quern_status status = base.support(device, graph, options, answers, error);
-  for (std::uint64_t n = 0; status == QUERN_OK && n < graph->nodes.count; ++n) {
-    const auto* node = reinterpret_cast<const quern_node*>(static_cast<const std::byte*>(graph->nodes.data) + n * graph->nodes.stride);
-    if (node->op != QUERN_OP_ATTENTION_RAGGED && node->op != QUERN_OP_ATTENTION_RAGGED_BACKWARD) continue;
+  if (status != QUERN_OK) return status;
+  const sdk::Graph read(graph);
+  const sdk::List<quern_node> nodes(graph->nodes, "nodes");
+  for (std::size_t n = 0; n < read.nodes.size(); ++n) {
+    if (!is_newer(read, read.nodes[n], nodes[n])) continue;
     answers[n].verdict = QUERN_ANSWER_NO;
-    answers[n].text = sdk::text_of("the op is newer than the op set 1 of this plugin");
+    answers[n].text = sdk::text_of("it is newer than the op set 1 of this plugin");
   }
   return status;
 }

@@ -1,14 +1,14 @@
 // Speed of gradients beside their forward ops: milliseconds a call, and GMAC/s (attention, adapters, experts) or GB/s of what is read and
-// written.
+// written. Time is what the threads were on a processor, divided by their number.
 //
 //   bench_gradients [threads] [tokens]     defaults 2, 512
 // The best kernel of this processor runs; f32 tensors. Multiply-adds are those of the definition: scores and values for attention, five
 // products for its gradient, halved by causality.
 #include "kernel.hpp"
+#include "processor_time.hpp"
 
-#include "quern/quern_ops.h"
+#include "quern/quern_plugin.hpp"
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
@@ -42,7 +42,7 @@ Data tensor(quern_dtype dtype, std::initializer_list<std::int64_t> dims, float s
 
 /// Milliseconds a call of the first kernel that takes it.
 double measure(ThreadPool& pool, std::uint32_t op, std::initializer_list<const Data*> inputs, std::initializer_list<const Data*> outputs,
-               std::vector<AttributeValue> attributes) {
+               const std::vector<quern_attribute>& sent) {
   std::vector<TensorView> in, out;
   for (const Data* d : inputs) in.push_back(d == nullptr ? absent_view : d->view);
   for (const Data* d : outputs) out.push_back(d == nullptr ? absent_view : d->view);
@@ -51,7 +51,11 @@ double measure(ThreadPool& pool, std::uint32_t op, std::initializer_list<const D
   call.thread_count = pool.size();
   call.inputs = in;
   call.outputs = out;
-  call.attributes = attributes;
+  auto node = quern::sdk::made<quern_node>();
+  node.op = op;
+  node.attributes = {sent.data(), sent.size(), sizeof(quern_attribute)};
+  const quern::sdk::Attributes attributes(node);
+  call.attributes = &attributes;
   const Isa best = detect_processor().best;
   for (const std::span<const Kernel> table : kernel_tables())
     for (const Kernel& kernel : table) {
@@ -61,14 +65,14 @@ double measure(ThreadPool& pool, std::uint32_t op, std::initializer_list<const D
       std::atomic<std::uint64_t> faults{0};
       std::atomic<std::uint32_t> cancelled{0};
       auto* at = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(scratch.data()) + 63) / 64 * 64);
-      Context context(pool, at, scratch.size() * 8 - 64, faults, cancelled);
+      Context context(pool, at, scratch.size() * 8 - 64, 64, faults, cancelled);
       kernel.run(call, context);
-      const auto start = std::chrono::steady_clock::now();
+      const double start = processor_seconds(pool.size());
       double seconds = 0;
       int calls = 0;
       for (; seconds < 1.0; ++calls) {
         kernel.run(call, context);
-        seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        seconds = processor_seconds(pool.size()) - start;
       }
       std::printf("  %-34s %10.3f ms", kernel.name, seconds / calls * 1e3);
       return seconds / calls * 1e3;
@@ -78,7 +82,8 @@ double measure(ThreadPool& pool, std::uint32_t op, std::initializer_list<const D
 }
 void report(double milliseconds, double work, const char* unit) { std::printf(" %9.2f %s\n", work / milliseconds * 1e-6, unit); }
 
-AttributeValue number(std::uint32_t key, double value) { return {key, true, static_cast<std::int64_t>(value), value}; }
+quern_attribute real(std::uint32_t key, double value) { return {key, QUERN_ATTR_F64, 0, value}; }
+quern_attribute integer(std::uint32_t key, std::int64_t value) { return {key, QUERN_ATTR_I64, value, 0}; }
 
 void attention(ThreadPool& pool, std::int64_t t) {
   constexpr std::int64_t heads = 8, kv_heads = 4, d = 64;
@@ -88,7 +93,7 @@ void attention(ThreadPool& pool, std::int64_t t) {
              v = tensor(QUERN_F32, {1, t, kv_heads, d}), y = tensor(QUERN_F32, {1, t, heads, d}), lse = tensor(QUERN_F32, {1, t, heads}),
              dy = tensor(QUERN_F32, {1, t, heads, d}), out_q = tensor(QUERN_F32, {1, t, heads, d}),
              out_k = tensor(QUERN_F32, {1, t, kv_heads, d}), out_v = tensor(QUERN_F32, {1, t, kv_heads, d});
-  const std::vector<AttributeValue> how = {number(QUERN_KEY_SCALE, 0.125), number(QUERN_KEY_CAUSAL, 1)};
+  const std::vector<quern_attribute> how = {real(QUERN_KEY_SCALE, 0.125), integer(QUERN_KEY_CAUSAL, 1)};
   const double product = static_cast<double>(t * (t + 1) / 2 * heads * d);
   report(measure(pool, QUERN_OP_ATTENTION_DENSE, {&q, &k, &v}, {&y, &lse}, how), 2 * product, "GMAC/s");
   report(measure(pool, QUERN_OP_ATTENTION_BACKWARD, {&q, &k, &v, &y, &lse, &dy}, {&out_q, &out_k, &out_v}, how), 5 * product, "GMAC/s");
@@ -101,8 +106,8 @@ void cross_entropy(ThreadPool& pool, std::int64_t t) {
   const Data x = tensor(QUERN_F32, {rows, n}, 4.0f), label = tensor(QUERN_I32, {rows}), loss = tensor(QUERN_F32, {rows}),
              lse = tensor(QUERN_F32, {rows}), dloss = tensor(QUERN_F32, {rows}), dx = tensor(QUERN_F32, {rows, n});
   const double bytes = static_cast<double>(rows * n * 4);
-  report(measure(pool, QUERN_OP_CROSS_ENTROPY, {&x, &label}, {&loss, &lse}, {number(QUERN_KEY_IGNORE, -100)}), bytes, "GB/s");
-  report(measure(pool, QUERN_OP_CROSS_ENTROPY_BACKWARD, {&x, &label, &lse, &dloss}, {&dx}, {number(QUERN_KEY_IGNORE, -100)}), 2 * bytes,
+  report(measure(pool, QUERN_OP_CROSS_ENTROPY, {&x, &label}, {&loss, &lse}, {integer(QUERN_KEY_IGNORE, -100)}), bytes, "GB/s");
+  report(measure(pool, QUERN_OP_CROSS_ENTROPY_BACKWARD, {&x, &label, &lse, &dloss}, {&dx}, {integer(QUERN_KEY_IGNORE, -100)}), 2 * bytes,
          "GB/s");
 }
 
@@ -117,9 +122,29 @@ void adapters(ThreadPool& pool, std::int64_t t) {
   __builtin_memcpy(table.floats.data(), entry, sizeof(entry));
   table.view.data = reinterpret_cast<std::byte*>(table.floats.data());
   const double product = static_cast<double>(t * rank) * (k + n);
-  report(measure(pool, QUERN_OP_LORA_MATMUL, {&x, &pool_data, &table, &slot}, {&y}, {number(QUERN_KEY_ALPHA, 1)}), product, "GMAC/s");
-  report(measure(pool, QUERN_OP_LORA_MATMUL_BACKWARD, {&x, &pool_data, &table, &slot, &y}, {&dx, &dpool}, {number(QUERN_KEY_ALPHA, 1)}),
+  report(measure(pool, QUERN_OP_LORA_MATMUL, {&x, &pool_data, &table, &slot}, {&y}, {real(QUERN_KEY_ALPHA, 1)}), product, "GMAC/s");
+  report(measure(pool, QUERN_OP_LORA_MATMUL_BACKWARD, {&x, &pool_data, &table, &slot, &y}, {&dx, &dpool}, {real(QUERN_KEY_ALPHA, 1)}),
          3 * product, "GMAC/s");
+}
+
+/// dx = dy W: W as it lies, or decoded first.
+void frozen_weights(ThreadPool& pool, std::int64_t t) {
+  constexpr std::int64_t n = 1536, k = 576;
+  std::printf("gradients by frozen weights, %lld rows, %lld to %lld\n", static_cast<long long>(t), static_cast<long long>(n),
+              static_cast<long long>(k));
+  const Data dy = tensor(QUERN_F32, {t, n}), w = tensor(QUERN_F32, {n, k}), dx = tensor(QUERN_F32, {t, k});
+  const double product = static_cast<double>(t * n * k);
+  for (const quern_dtype dtype : {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0}) {
+    const Data blocks = tensor(dtype, {n, k / unit_elements(dtype)});
+    Data weights = blocks;
+    weights.view.dims[1] = k;
+    std::printf(" %s\n", dtype_name(dtype));
+    const double decoding = measure(pool, QUERN_OP_CAST, {&weights}, {&w}, {});
+    std::printf("\n");
+    const double after = measure(pool, QUERN_OP_MATMUL, {&dy, &w}, {&dx}, {integer(QUERN_KEY_TRANSPOSE_B, 1)});
+    report(decoding + after, product, "GMAC/s decoded first");
+    report(measure(pool, QUERN_OP_MATMUL, {&dy, &weights}, {&dx}, {integer(QUERN_KEY_TRANSPOSE_B, 1)}), product, "GMAC/s as it lies");
+  }
 }
 
 void experts(ThreadPool& pool, std::int64_t t) {
@@ -147,10 +172,10 @@ void optimiser(ThreadPool& pool) {
   const std::int32_t one = 1;
   __builtin_memcpy(step.floats.data(), &one, 4);
   report(measure(pool, QUERN_OP_GRAD_NORM, {&gradient}, {&norm, &finite}, {}), 4.0 * n, "GB/s");
-  report(measure(pool, QUERN_OP_ADAMW, {&gradient, &step, &lr}, {&w, &m, &v},
-                 {number(QUERN_KEY_BETA1, 0.9), number(QUERN_KEY_BETA2, 0.999), number(QUERN_KEY_EPSILON, 1e-8),
-                  number(QUERN_KEY_WEIGHT_DECAY, 0.1)}),
-         28.0 * n, "GB/s");
+  report(
+      measure(pool, QUERN_OP_ADAMW, {&gradient, &step, &lr}, {&w, &m, &v},
+              {real(QUERN_KEY_BETA1, 0.9), real(QUERN_KEY_BETA2, 0.999), real(QUERN_KEY_EPSILON, 1e-8), real(QUERN_KEY_WEIGHT_DECAY, 0.1)}),
+      28.0 * n, "GB/s");
 }
 
 }  // namespace
@@ -163,6 +188,7 @@ int main(int argc, char** argv) {
   attention(pool, tokens);
   cross_entropy(pool, tokens);
   adapters(pool, tokens);
+  frozen_weights(pool, tokens);
   experts(pool, tokens);
   optimiser(pool);
 }

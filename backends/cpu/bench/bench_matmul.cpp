@@ -4,22 +4,16 @@
 // Time is what the threads were on a processor, divided by their number: a busy machine then changes caches and clock only.
 // The weights of one call are rotated over 64 MiB, so that with one token they come from memory as they do in a model.
 #include "kernel.hpp"
+#include "processor_time.hpp"
 #include "simd/vectors.hpp"
 
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <vector>
 
 using namespace quern::cpu;
 
 namespace {
-
-double processor_seconds(std::uint32_t threads) {
-  timespec t{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec)) / threads;
-}
 
 double measure(Isa isa, quern_dtype dtype, std::int64_t n, std::int64_t k, std::int64_t m, ThreadPool& pool) {
   const std::int64_t row = k / unit_elements(dtype) * unit_bytes(dtype);

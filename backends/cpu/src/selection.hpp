@@ -46,6 +46,7 @@ class KernelOffers : public sdk::Offers {
  public:
   explicit KernelOffers(const KernelPolicy& policy) : policy_(policy) {}
   const sdk::OpOffer* find(std::uint32_t op) const override;
+  bool writes_over_input(std::uint32_t) const override { return true; }
   std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const override;
   sdk::Choice choose(const Graph& graph, const Node& node, const sdk::Node& source) const override;
 

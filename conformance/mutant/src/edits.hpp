@@ -141,6 +141,7 @@ Edit where(Condition condition, Edit edit);
 Condition group_ratio(std::vector<std::int64_t> ratios);  // attention: query heads a key head
 Condition k_is(std::int64_t least, bool odd);             // matmul: the length of its sums
 Condition rows_and_k(std::int64_t rows, std::int64_t k);  // matmul: at least so many, both
+bool turns_blocks(const NodeRun& node);                   // matmul: transpose_b of a block format
 Condition product_of(std::int64_t rows, std::int64_t n);  // matmul: at least so many rows and columns
 /// What lies at `limit` and beyond it along a dimension of an output is that of `limit` before.
 Edit output_wraps(std::size_t output, std::uint32_t dim, std::int64_t limit);

@@ -53,6 +53,8 @@ Condition rows_and_k(std::int64_t rows, std::int64_t k) {
   return [=](const NodeRun& node) { return node.input(0).rows() >= rows && length_of_sums(node) >= k; };
 }
 
+bool turns_blocks(const NodeRun& node) { return node.attribute(QUERN_KEY_TRANSPOSE_B, 0) != 0 && node.input(1).is_block(); }
+
 Condition product_of(std::int64_t rows, std::int64_t n) {
   return [=](const NodeRun& node) { return node.output(0).rows() >= rows && node.output(0).row() >= n; };
 }

@@ -210,6 +210,7 @@ TrainingGraph build_training(const Hyperparameters& model, const gguf::File& fil
   ValueId x = ops::get_rows(graph, table, training.token, std::move(embed));
   graph::DifferentiateOptions how;
   how.checkpointing = options.checkpointing;
+  how.may_use = options.backward_may_use;
   for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
     how.segments.push_back(static_cast<std::uint32_t>(graph.nodes().size()));
     x = add_decoder_layer(builder, layer, x);

@@ -61,8 +61,13 @@ Attributes normalise(const OpInfo& op, const Attributes& given, const Refusal& r
   return stored;
 }
 
-bool in_place_allowed(const OpInfo& op) {
-  return op.group == "elementwise" || op.group == "activation" || op.group == "norm" || op.group == "rope";
+/// The one input of an op outside the groups below that its output may lie over.
+bool writes_over(const OpInfo& op, std::size_t input) {
+  return op.id == QUERN_OP_MATMUL ? input == 3 : op.id == QUERN_OP_CROSS_ENTROPY_BACKWARD && input == 0;
+}
+
+bool in_place_allowed(const OpInfo& op, std::size_t input) {
+  return writes_over(op, input) || op.group == "elementwise" || op.group == "activation" || op.group == "norm" || op.group == "rope";
 }
 
 /// An op that names one of its inputs as its output works on that value and no other.
@@ -77,11 +82,19 @@ void check_in_place(const OpInfo& op, const Graph& graph, const std::vector<Valu
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] == no_value || !overlap(graph, inputs[i], target)) continue;
     if (names_as_output(op, i, output)) continue;
-    if (in_place_allowed(op) && same_memory(graph, inputs[i], target)) continue;
+    if (in_place_allowed(op, i) && same_memory(graph, inputs[i], target)) continue;
     refuse("its output ", op.outputs[output].name, " '", graph.value(target).name, "' shares memory with its input '",
            graph.value(inputs[i]).name, "' ", graph.describe(inputs[i]), "; ",
-           in_place_allowed(op) ? "in place needs the same shape and strides" : "this op cannot work in place");
+           in_place_allowed(op, i) ? "in place needs the same shape and strides" : "this op cannot work in place");
   }
+}
+
+/// An op that writes over its input may do so with a value that nodes make, by a view of it.
+bool writes_over_internal(const OpInfo& op, const Graph& graph, const std::vector<ValueId>& inputs, ValueId target) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] != no_value && writes_over(op, i) && same_memory(graph, inputs[i], target))
+      return graph.value(graph.root(target)).kind == QUERN_VALUE_INTERNAL;
+  return false;
 }
 
 void check_predicate(const Graph& graph, const std::vector<ValueId>& inputs, const Node& node, const Refusal& refuse) {
@@ -161,7 +174,8 @@ std::vector<ValueId> Graph::add_node(std::uint32_t op_id, std::vector<ValueId> i
     const std::uint32_t kind = values_[root(target)].kind;
     if (kind == QUERN_VALUE_CONSTANT || kind == QUERN_VALUE_INPUT)
       refuse("writes '", value.name, "', which is ", kind == QUERN_VALUE_INPUT ? "an input" : "a constant");
-    if (kind != QUERN_VALUE_STATE && (written_[target] != not_written || written_[root(target)] == in_full))
+    if (kind != QUERN_VALUE_STATE &&
+        (written_[target] != not_written || (written_[root(target)] == in_full && !writes_over_internal(*op, *this, inputs, target))))
       refuse("writes '", value.name, "', which an earlier node has written; only state is written twice");
     for (const ValueId other : node.outputs)
       if (other != no_value && other < values_.size() && overlap(*this, other, target)) refuse("writes '", value.name, "' as two outputs");

@@ -223,7 +223,7 @@ class Walk {
       any |= dy[i] != no_value;
     }
     if (!any) return;
-    GradientCall call(graph_, n, saved, contributions, std::move(dy), varied_inputs_[n], options_.decoded_bytes);
+    GradientCall call(graph_, n, saved, contributions, std::move(dy), varied_inputs_[n], options_);
     find_gradient(node.op)(call);
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
       if (call.wants(i) && !call.given(i)) {

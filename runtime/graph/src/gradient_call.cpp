@@ -9,7 +9,7 @@
 namespace quern::graph {
 
 GradientCall::GradientCall(Graph& graph, std::uint32_t index, SavedValues& saved, Contributions& contributions, std::vector<ValueId> dy,
-                           std::vector<bool> wanted, std::uint64_t decoded_bytes)
+                           std::vector<bool> wanted, const DifferentiateOptions& options)
     : graph_(graph),
       index_(index),
       node_(graph.nodes()[index]),
@@ -18,11 +18,25 @@ GradientCall::GradientCall(Graph& graph, std::uint32_t index, SavedValues& saved
       dy_(std::move(dy)),
       wanted_(std::move(wanted)),
       given_(wanted_.size()),
-      decoded_bytes_(decoded_bytes) {}
+      options_(options) {}
 
 ValueId GradientCall::in(std::size_t i) { return has(i) ? saved_.input(index_, node_.inputs[i]) : no_value; }
 
 ValueId GradientCall::out(std::size_t i) { return saved_.output(index_, node_.outputs[i]); }
+
+bool GradientCall::may_overwrite(std::size_t i, ValueId value) const {
+  const Value& given = graph_.value(value);
+  if (graph_.root(value) != value || given.kind != QUERN_VALUE_INTERNAL || contributions_.is_wanted(node_.inputs[i])) return false;
+  for (std::uint32_t n = 0; n < graph_.nodes().size(); ++n) {
+    const Node& node = graph_.nodes()[n];
+    for (const ValueId input : node.inputs)
+      if (input != no_value && n != index_ && graph_.root(input) == value) return false;
+    // The gradients of these read no result of theirs.
+    for (const ValueId output : node.outputs)
+      if (output != no_value && graph_.root(output) == value && node.op != QUERN_OP_MATMUL && node.op != QUERN_OP_CAST) return false;
+  }
+  return true;
+}
 
 ValueId GradientCall::into(std::size_t i) { return contributions_.into(node_.inputs[i]); }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "memory.hpp"
+#include "quern/graph/differentiate.hpp"
 #include "quern/graph/op_info.hpp"
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class GradientCall {
  public:
   /// dy has the gradient of each output, no_value where there is none; wanted says it of each input.
   GradientCall(Graph& graph, std::uint32_t index, SavedValues& saved, Contributions& contributions, std::vector<ValueId> dy,
-               std::vector<bool> wanted, std::uint64_t decoded_bytes);
+               std::vector<bool> wanted, const DifferentiateOptions& options);
 
   Graph& graph() { return graph_; }
   const Node& node() const { return node_; }
@@ -30,14 +31,15 @@ class GradientCall {
   bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i] != no_value; }
   bool wants(std::size_t i) const { return i < wanted_.size() && wanted_[i]; }
   bool given(std::size_t i) const { return given_[i]; }
-  /// The most that a weight may take when it is decoded at once.
-  std::uint64_t decoded_bytes() const { return decoded_bytes_; }
+  const DifferentiateOptions& options() const { return options_; }
   Shape shape(std::size_t i) const { return graph_.value(node_.inputs[i]).shape; }
   quern_dtype dtype(std::size_t i) const { return graph_.value(node_.inputs[i]).dtype; }
 
   /// Input i as the node read it, output i as it wrote it: kept, or made again here. no_value for an absent optional input.
   ValueId in(std::size_t i);
   ValueId out(std::size_t i);
+  /// Whether this node alone reads input i, which backward reads as `value`: all of an internal value whose producer does not need it.
+  bool may_overwrite(std::size_t i, ValueId value) const;
   /// The gradient of output i, in its shape and dtype, contiguous; no_value where nothing that counts reads it.
   ValueId dy(std::size_t i = 0) const { return dy_[i]; }
 
@@ -74,7 +76,7 @@ class GradientCall {
   std::vector<ValueId> dy_;
   std::vector<bool> wanted_;
   std::vector<bool> given_;
-  std::uint64_t decoded_bytes_;
+  const DifferentiateOptions& options_;
 };
 
 using Gradient = void (*)(GradientCall&);

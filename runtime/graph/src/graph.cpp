@@ -188,6 +188,9 @@ void Graph::mark_output(ValueId id, std::string name) {
     refuse("'", value.name, "' cannot become the output '", name, "': only a value that a node makes can, not ",
            value.alias_of != no_value ? "a view" : "a constant, state or input");
   if (written_[id] == not_written) refuse("'", value.name, "' cannot become the output '", name, "': no node writes it");
+  for (ValueId other = 0; other < values_.size(); ++other)
+    if (other != id && written_[id] == in_full && written_[other] == in_full && root(other) == id)
+      refuse("'", value.name, "' cannot become the output '", name, "': a node writes over it");
   value.kind = QUERN_VALUE_OUTPUT;
   value.name = std::move(name);
 }

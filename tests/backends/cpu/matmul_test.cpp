@@ -154,6 +154,28 @@ TEST(Matmul, ProductsInBlocksAreAccurateForEveryTransposeDtypeAndInstructionSet)
         }
 }
 
+TEST(Matmul, TransposedBlocksGiveTheBitsOfTheirDecodedNumbers) {
+  struct Size {
+    std::int64_t m, n, k;
+  };
+  // Few rows, then panels; one block a row and more; k of one panel, and of two with a rest.
+  for (const std::string& family : families())
+    for (const char* deterministic : {"0", "1"})
+      for (const Size& s : {Size{1, 256, 40}, Size{7, 512, 193}, Size{37, 256, 200}})
+        for (const quern_dtype dtype : all_weights) {
+          if (dtype == QUERN_F32 || dtype == QUERN_F16 || dtype == QUERN_BF16) continue;
+          Plugin plugin(2, {{"force_kernel", family}, {"deterministic", deterministic}});
+          const Tensor a = random_tensor(QUERN_F32, {s.m, s.k}, 31), blocks = random_tensor(dtype, {s.k, s.n}, 32),
+                       decoded = make(QUERN_F32, {s.k, s.n}), y = make(QUERN_F32, {s.m, s.n}), z = make(QUERN_F32, {s.m, s.n});
+          ASSERT_EQ(run_node(plugin, QUERN_OP_CAST, {blocks}, {decoded}).status, QUERN_OK);
+          const Outcome outcome = run_node(plugin, QUERN_OP_MATMUL, {a, blocks}, {y}, {{QUERN_KEY_TRANSPOSE_B, 1}});
+          ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
+          ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, decoded}, {z}, {{QUERN_KEY_TRANSPOSE_B, 1}}).status, QUERN_OK);
+          EXPECT_EQ(std::memcmp(y.f32().data(), z.f32().data(), y.bytes()), 0)
+              << family << " dtype " << dtype << " m " << s.m << " deterministic " << deterministic;
+        }
+}
+
 TEST(Matmul, ProductsInBlocksHaveTheSameBitsForAnyThreadsAndRows) {
   // More than 1,020 rows, and k long enough for slabs.
   struct Size {
@@ -185,6 +207,23 @@ TEST(Matmul, AddsBiasAndScaledCAndAlpha) {
   const Tensor y = make(QUERN_F32, {2, 2});
   ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b, bias, c}, {y}, {{QUERN_KEY_ALPHA, 2.0}, {QUERN_KEY_BETA, 100.0}}).status, QUERN_OK);
   EXPECT_EQ(y.floats(), (std::vector<float>{2 + 10 + 100, 10 + 20 + 200, 8 + 10 + 300, 22 + 20 + 400}));
+}
+
+TEST(Matmul, AddsToTheMemoryOfCByEachKernel) {
+  std::vector<std::string> kernels = families();
+  if (Plugin any(1, {{"force_kernel", "openblas"}}); any.created().status == QUERN_OK) kernels.emplace_back("matmul.f32.openblas");
+  for (const std::string& kernel : kernels)
+    for (const std::int64_t m : {3, 70}) {
+      Plugin plugin(2, {{"force_kernel", kernel}});
+      const Tensor a = random_tensor(QUERN_F32, {m, 300}, 33), b = random_tensor(QUERN_F32, {130, 300}, 34),
+                   sum = random_tensor(QUERN_F32, {m, 130}, 35), y = make(QUERN_F32, {m, 130});
+      const std::vector<float> before = sum.floats();
+      ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}, {{QUERN_KEY_ALPHA, 0.5}}).status, QUERN_OK);
+      ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b, absent(), sum}, {sum}, {{QUERN_KEY_ALPHA, 0.5}, {QUERN_KEY_BETA, -2.0}}).status,
+                QUERN_OK);
+      // (2 sqrt(k) + 8) 2^-24 S for each product, S = sum |a b| / 2 < 150, and a rounding of the sum, which is below 64.
+      for (std::size_t i = 0; i < before.size(); ++i) ASSERT_NEAR(sum.f32()[i], y.f32()[i] - 2 * before[i], 1e-3) << kernel << " m " << m;
+    }
 }
 
 TEST(Matmul, ReadsTransposedOperands) {

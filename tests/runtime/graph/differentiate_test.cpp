@@ -171,6 +171,20 @@ TEST(Differentiate, AWeightOfABlockFormatIsCastOnceAUse) {
   }
 }
 
+TEST(Differentiate, AWeightOfABlockFormatIsMultipliedAsItIsWhereDevicesTurnBlocks) {
+  for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16})
+    for (const bool turned : {false, true}) {
+      B b(dtype);
+      b.options.may_use.turned_blocks = true;
+      b.options.decoded_bytes = 1;
+      const ValueId w = b.constant(QUERN_Q8_0, {32, 32});
+      b.loss(ops::matmul(b.g, b.x({b.tokens, 32}), w, no_value, no_value, {.transpose_b = turned, .alpha = 0.5}));
+      b.check();
+      EXPECT_EQ(count(b, QUERN_OP_CAST), 0);
+      EXPECT_EQ(b.g.nodes().back().attributes.find(QUERN_KEY_TRANSPOSE_B) != nullptr, !turned);
+    }
+}
+
 TEST(Differentiate, AWeightThatIsLargeWhenDecodedIsCastInParts) {
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) {
     B b(dtype);
@@ -248,6 +262,45 @@ TEST(Differentiate, AccumulateIsUsedWhereTheOpHasIt) {
       accumulating += graph::integer_attribute(node, QUERN_KEY_ACCUMULATE);
   EXPECT_EQ(accumulating, 2);
   EXPECT_EQ(count(b, QUERN_OP_ADD), 1);  // of the matrix
+}
+
+TEST(Differentiate, AProductAddsToItsSumWhereDevicesAddInPlace) {
+  for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16})
+    for (const bool transpose_a : {false, true})
+      for (const bool transpose_b : {false, true}) {
+        B b(dtype, /*accumulate=*/true);
+        b.options.may_use.sums_in_place = true;
+        const graph::ops::MatmulAttributes how{.transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = 0.5};
+        const ValueId w = b.x(transpose_b ? Shape{4, 2} : Shape{2, 4});
+        for (int use = 0; use < 2; ++use)
+          b.loss(ops::matmul(b.g, b.frozen(dtype, transpose_a ? Shape{4, b.tokens} : Shape{b.tokens, 4}), w, no_value, no_value, how));
+        b.check();
+        EXPECT_EQ(count(b, QUERN_OP_ADD), 0);
+        EXPECT_EQ(count(b, QUERN_OP_CAST), 0);
+      }
+  // Heads that share a weight are summed first.
+  B groups(QUERN_F32, true);
+  groups.options.may_use.sums_in_place = true;
+  groups.loss(ops::matmul(groups.g, groups.frozen(QUERN_F32, {4, 3, 5}), groups.f32({2, 2, 5})));
+  groups.check();
+  EXPECT_EQ(count(groups, QUERN_OP_ADD), 1);
+}
+
+TEST(Differentiate, TheGradientOfLogitsLiesOverThemWhereNothingElseReadsThem) {
+  enum class Other { none, reader, output, producer };
+  for (const Other other : {Other::none, Other::reader, Other::output, Other::producer}) {
+    B b;
+    b.options.may_use.logits_in_place = true;
+    const ValueId product = ops::matmul(b.g, b.x({b.tokens, 3}), b.f32({6, 3}));
+    const ValueId logits = other == Other::producer ? ops::tanh(b.g, product) : product;
+    b.loss(ops::cross_entropy(b.g, logits, b.i32({b.tokens}, {0, 5, -100, 2, 2}), {.smoothing = 0.1, .z_loss = 0.3}).loss);
+    if (other == Other::reader) b.loss(ops::sqr(b.g, logits));
+    if (other == Other::output) b.g.mark_output(logits, "logits");
+    b.check();
+    for (const Node& node : b.g.nodes())
+      if (node.op == QUERN_OP_CROSS_ENTROPY_BACKWARD) EXPECT_EQ(b.g.root(node.outputs[0]) == logits, other == Other::none);
+    if (other == Other::none) EXPECT_THROW(b.g.mark_output(logits, "late"), Error);
+  }
 }
 
 TEST(Differentiate, CollectivesTurnIntoTheirTransposes) {

@@ -197,6 +197,13 @@ TEST(Nodes, InPlaceIsForTheGroupsThatAllowIt) {
   EXPECT_NO_THROW(ops::scale(b.g, x, 2, 0, options));
   EXPECT_NO_THROW(ops::rms_norm(b.g, x, no_value, {.epsilon = 1}, options));
   EXPECT_SAYS(refusal([&] { ops::softmax(b.g, x, no_value, no_value, {}, options); }), "cannot work in place");
+  const ValueId sum = b.state(QUERN_F32, {4, 6});
+  options.outputs = {sum};
+  EXPECT_NO_THROW(ops::matmul(b.g, b.f32({4, 8}), b.f32({6, 8}), no_value, sum, {}, options));
+  EXPECT_SAYS(refusal([&] { ops::matmul(b.g, sum, b.f32({6, 6}), no_value, no_value, {}, options); }), "cannot work in place");
+  const ValueId made = ops::matmul(b.g, b.f32({4, 8}), b.f32({6, 8}));
+  options.outputs = {b.g.reshape(made, {4, 6})};
+  EXPECT_NO_THROW(ops::matmul(b.g, b.f32({4, 8}), b.f32({6, 8}), no_value, made, {}, options));
   const ValueId row = b.state(QUERN_F32, {4, 8});
   options.outputs = {b.g.view(row, {8}, {4}, 0)};
   EXPECT_SAYS(refusal([&] { ops::add(b.g, b.g.view(row, {8}, {4}, 16), b.f32({8}), 1, options); }), "same shape and strides");

@@ -145,8 +145,8 @@ std::vector<RuleCase> matmul_cases() {
        [=](Bench& b) {
          ops::matmul(b.g, b.f32({5, 8}), b.weight(QUERN_Q8_0, {8, 32}), no_value, no_value, {.transpose_b = true}, plain);
        },
-       "",
-       {"b is q8_0 [8, 32]", "transpose_b"}},
+       "f32 [5, 32]",
+       {}},
       {QUERN_OP_MATMUL,
        "IntegerWeights",
        [=](Bench& b) {

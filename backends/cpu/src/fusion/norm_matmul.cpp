@@ -20,7 +20,12 @@ std::uint32_t match_norm_matmul(const Neighbours& nodes, std::uint32_t first, Re
     return refuse(refusal, 1, "the norm is not of packed f32 rows, or has another kernel");
   const std::uint32_t norm = leading_norm(nodes, first, isa), from = first + norm;
   std::uint32_t count = 0;
-  while (count < PackedRegion::most_matmuls && is_packed_matmul(nodes, from + count, isa) && share_rows(nodes, from, from + count)) ++count;
+  // An addend may be what a product before it writes, so only the first has one.
+  const auto joins = [&](std::uint32_t other) {
+    return is_packed_matmul(nodes, other, isa) && share_rows(nodes, from, other) &&
+           (other == from || !nodes.calls[other].input(3).present());
+  };
+  while (count < PackedRegion::most_matmuls && joins(from + count)) ++count;
   if (count == 0 || norm + count < 2) return refuse(refusal, 2, "the products of one value round it in different ways");
   return norm + count;
 }

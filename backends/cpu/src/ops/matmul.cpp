@@ -2,7 +2,7 @@
 //
 // The rows of b are cut into parts of 8 and more; a thread computes all tokens of its part. Activations that are not packed f32 rows
 // of a multiple of 32 are first copied so, with zeros behind, into scratch. Rows of b that are not packed along k are
-// copied part by part, which keeps the order of summation. Bias, c, alpha and another dtype of y are applied to the part in scratch.
+// copied part by part, which keeps the order of summation; transposed blocks are decoded so. Bias, c, alpha and another dtype of y are applied to the part in scratch.
 #include "matmul_blocked.hpp"
 #include "matmul_epilogue.hpp"
 #include "matmul_openblas.hpp"
@@ -17,7 +17,6 @@ Verdict accepts_matmul(const OpCall& call) {
   if (Verdict v = check_weights(b); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
   const MatmulShape s = matmul_shape(call);
-  if (s.b_transposed && !is_float(b.dtype)) return Verdict::no(concat("b is ", dtype_name(b.dtype), "; transpose_b takes floats only"));
   if (a.rank < 1 || b.rank < 2)
     return Verdict::invalid(concat("a is ", describe(a), " and b is ", describe(b), "; b has two dimensions or more"));
   if (a.rank == 1 && s.a_transposed) return Verdict::invalid(concat("a is ", describe(a), "; transpose_a needs two dimensions"));
@@ -43,13 +42,17 @@ bool packs_a(const OpCall& call, const MatmulShape& s) noexcept {
 }
 bool packs_b(const OpCall& call, const MatmulShape& s) noexcept { return s.b_transposed || !rows_are_packed(call.input(1)); }
 
+/// Blocks of b lie along its rows, and those are transposed.
+bool turns_blocks(const OpCall& call, const MatmulShape& s) noexcept { return s.b_transposed && is_block(call.input(1).dtype); }
+
 /// Floats of scratch that one thread has, and where its parts start.
 struct ThreadScratch {
   std::int64_t decode = 0, weights = 0, outputs = 0, size = 0;
 };
 ThreadScratch thread_scratch(const OpCall& call, const MatmulShape& s) noexcept {
   ThreadScratch t;
-  t.weights = matmul_buffer_floats();
+  t.decode = matmul_buffer_floats();
+  t.weights = t.decode + (turns_blocks(call, s) ? gemm_depth * gemm_columns : 0);
   t.outputs = t.weights + (packs_b(call, s) ? max_part * padded(s.k) : 0);
   t.size = (t.outputs + (matmul_stages_y(call) ? max_part * std::min(s.m, max_tokens) : 0) + 15) / 16 * 16;
   return t;
@@ -72,19 +75,39 @@ void pack_a(const OpCall& call, const MatmulShape& s, const std::byte* a_data, f
   });
 }
 
+/// Columns first .. first + part.rows of blocks as rows of padded(k) floats at `copy`, by way of a panel; `first` is a multiple of 32.
+void set_turned_blocks(MatmulPart& part, const TensorView& b, const std::byte* data, std::int64_t first, float* panel, float* copy,
+                       const Vectors& vectors) noexcept {
+  const std::int64_t stride = b.stride_from_end(1), length = padded(part.k);
+  for (std::int64_t column = 0; column < part.rows; column += gemm_columns) {
+    const std::int64_t columns = std::min(gemm_columns, part.rows - column);
+    for (std::int64_t k = 0; k < part.k; k += gemm_depth) {
+      const std::int64_t depth = std::min(gemm_depth, part.k - k);
+      vectors.pack_panel({b.dtype, data + k * stride, stride, false, first + column, columns, gemm_columns, depth, panel});
+      for (std::int64_t c = 0; c < columns; ++c)
+        for (std::int64_t i = 0; i < depth; ++i) copy[(column + c) * length + k + i] = panel[i * gemm_columns + c];
+    }
+  }
+  for (std::int64_t c = 0; c < part.rows; ++c) std::fill(copy + c * length + part.k, copy + (c + 1) * length, 0.0f);
+  part.dtype = QUERN_F32;
+  part.w = reinterpret_cast<const std::byte*>(copy);
+  part.w_stride = length * 4;
+}
+
 void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Context& context, const Vectors& vectors) noexcept {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   const std::byte *a_data = matmul_batch(a, a, batch), *b_data = matmul_batch(b, a, batch);
   const ThreadScratch layout = thread_scratch(call, s);
   auto* activations = reinterpret_cast<float*>(context.scratch()) + layout.size * context.thread_count();
-  const bool copy_a = packs_a(call, s), copy_b = packs_b(call, s), stage = matmul_stages_y(call);
+  const bool copy_a = packs_a(call, s), copy_b = packs_b(call, s), turned = turns_blocks(call, s), stage = matmul_stages_y(call);
   if (copy_a) pack_a(call, s, a_data, activations, context, vectors);
 
   MatmulPart whole{};
   whole.a = copy_a ? activations : reinterpret_cast<const float*>(a_data);
   whole.a_stride = copy_a ? padded(s.k) : a.stride_from_end(1) / 4;
   whole.k = s.k;
-  const std::int64_t part = part_rows(s.k, s.m, s.n, context.thread_count()), parts = (s.n + part - 1) / part;
+  const std::int64_t fits = part_rows(s.k, s.m, s.n, context.thread_count()),
+                     part = turned ? std::max(fits, gemm_columns) / gemm_columns * gemm_columns : fits, parts = (s.n + part - 1) / part;
   const std::int64_t k_stride = b.stride_from_end(s.b_transposed ? 1 : 0), row_stride = b.stride_from_end(s.b_transposed ? 0 : 1);
   context.parallel(parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float* own = reinterpret_cast<float*>(context.scratch()) + layout.size * thread;
@@ -93,7 +116,8 @@ void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Con
       const std::int64_t first = i * part;
       p.rows = std::min(part, s.n - first);
       p.buffer = own;
-      set_weights(p, b.dtype, b_data, row_stride, k_stride, first, copy_b ? own + layout.weights : nullptr);
+      if (turned) set_turned_blocks(p, b, b_data, first, own + layout.decode, own + layout.weights, vectors);
+      else set_weights(p, b.dtype, b_data, row_stride, k_stride, first, copy_b ? own + layout.weights : nullptr);
       const std::int64_t step = stage ? max_tokens : std::max<std::int64_t>(1, s.m);
       for (std::int64_t t = 0; t < s.m && !context.cancelled(); t += step) {
         p.tokens = std::min(step, s.m - t);

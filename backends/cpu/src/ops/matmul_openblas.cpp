@@ -21,6 +21,9 @@ bool fits_library(const TensorView& view) noexcept {
 }
 int leading(const TensorView& view) noexcept { return static_cast<int>(view.stride_from_end(1) / 4); }
 
+/// y lies over c: the library multiplies it by beta and adds to it.
+bool adds_to_c(const OpCall& call) noexcept { return call.input(3).present() && call.input(3).data == call.output(0).data; }
+
 void add_rows(const OpCall& call, std::int64_t batch, std::int64_t first_token, std::int64_t tokens, std::int64_t first,
               std::int64_t rows) noexcept {
   const TensorView &a = call.input(0), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
@@ -35,7 +38,7 @@ void add_rows(const OpCall& call, std::int64_t batch, std::int64_t first_token, 
         load_floats(bias.data, bias.dtype, bias.stride_from_end(0), first + r, n, other);
         for (std::int64_t i = 0; i < n; ++i) out[r + i] += other[i];
       }
-      if (c.present()) {
+      if (c.present() && !adds_to_c(call)) {
         load_floats(matmul_batch(c, a, batch) + t * c.stride_from_end(1), c.dtype, c.stride_from_end(0), first + r, n, other);
         for (std::int64_t i = 0; i < n; ++i) out[r + i] += beta * other[i];
       }
@@ -60,7 +63,8 @@ void multiply_by_openblas(const OpCall& call, Context& context) noexcept {
   constexpr int row_major = 101, plain = 111, transposed = 112;
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   const MatmulShape s = matmul_shape(call);
-  const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA));
+  const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)),
+             beta = adds_to_c(call) ? static_cast<float>(call.real(QUERN_KEY_BETA)) : 0.0f;
   const OpenBlas& library = openblas();
   const std::int64_t rows =
       std::clamp<std::int64_t>((s.n + context.thread_count() - 1) / context.thread_count(), std::min<std::int64_t>(s.n, 32), 4096);
@@ -74,7 +78,7 @@ void multiply_by_openblas(const OpCall& call, Context& context) noexcept {
       const auto* from_b = reinterpret_cast<const float*>(matmul_batch(b, a, batch)) + first * (s.b_transposed ? 1 : leading(b));
       auto* to = reinterpret_cast<float*>(matmul_batch(y, a, batch)) + first_token * leading(y) + first;
       library.sgemm(row_major, s.a_transposed ? transposed : plain, s.b_transposed ? plain : transposed, static_cast<int>(m),
-                    static_cast<int>(n), static_cast<int>(s.k), alpha, from_a, leading(a), from_b, leading(b), 0.0f, to, leading(y));
+                    static_cast<int>(n), static_cast<int>(s.k), alpha, from_a, leading(a), from_b, leading(b), beta, to, leading(y));
       if (call.input(2).present() || call.input(3).present()) add_rows(call, batch, first_token, m, first, n);
     }
   });

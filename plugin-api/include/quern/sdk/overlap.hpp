@@ -38,6 +38,11 @@ bool share_bytes(const Value& a, const Value& b) noexcept {
   return from_a < from_b + row_bytes(b) && from_b < from_a + row_bytes(a);
 }
 
+/// The one input of an op outside these groups that its output may lie over: c of matmul and logits of cross_entropy_backward.
+inline bool writes_over(std::uint32_t op, std::size_t input) noexcept {
+  return op == QUERN_OP_MATMUL ? input == 3 : op == QUERN_OP_CROSS_ENTROPY_BACKWARD && input == 0;
+}
+
 /// Elementwise, activation, norm and rope ops; and those whose input is the cache that they write.
 inline bool runs_in_place(std::uint32_t op) noexcept {
   struct Group {
@@ -55,14 +60,14 @@ inline bool runs_in_place(std::uint32_t op) noexcept {
   return false;
 }
 
-/// Why a node cannot run over memory that its outputs share with its inputs or with each other; empty: it can.
+/// Why a node cannot run over memory that its outputs share with its inputs or with each other; empty: it can. `over`: whether the plugin
+/// has kernels for what writes_over() allows.
 template <class Values>
 std::string judge_overlap(const Graph& source, const Values& values, std::uint32_t op_id, const std::vector<std::uint32_t>& inputs,
-                          const std::vector<std::uint32_t>& outputs) {
+                          const std::vector<std::uint32_t>& outputs, bool over) {
   const OpRow& op = *find_op(op_id);
   if (const std::size_t i = written_input(op_id); i != no_written_input && source.values[values[inputs[i]].root].kind != QUERN_VALUE_STATE)
     return "token_publish: sequence_number is counted up in place, so it is of kind state";
-  const bool in_place = runs_in_place(op_id);
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     if (outputs[o] == QUERN_NONE) continue;
     const auto& output = values[outputs[o]];
@@ -71,6 +76,7 @@ std::string judge_overlap(const Graph& source, const Values& values, std::uint32
         return concat(op.name, ": outputs ", other, " and ", o, " share memory");
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] == QUERN_NONE || !share_bytes(values[inputs[i]], output)) continue;
+      const bool in_place = runs_in_place(op_id) || (over && writes_over(op_id, i));
       if (in_place && same_place(values[inputs[i]], output)) continue;
       return concat(op.name, ": output ", o, " shares memory with input ", i,
                     in_place ? " but is not the same view of it" : "; this op does not run in place");

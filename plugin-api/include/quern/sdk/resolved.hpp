@@ -37,6 +37,8 @@ class Offers {
   virtual std::uint64_t layout_bytes(std::string_view, const quern_value&) const { return 0; }
   /// Why a call cannot run on this device (empty: it can); the offer's own answer unless a device has more to ask.
   virtual std::string refuse(const OpOffer& offer, const Call& call) const { return offer.refuse(call); }
+  /// Whether the kernels of an op may write over the input that writes_over() names.
+  virtual bool writes_over_input(std::uint32_t) const { return false; }
 };
 
 struct ResolvedValue {
@@ -204,7 +206,7 @@ class ResolvedGraph {
     node.invariant = (uses & QUERN_NODE_USES_DETERMINISM) != 0 && from.fields.determinism == QUERN_DETERMINISM_INVARIANT;
     if ((uses & QUERN_NODE_USES_PREDICATE) != 0) node.predicate = from.fields.predicate;
     node.offer = offers.find(node.op);
-    node.refusal = judge(from, node);
+    node.refusal = judge(from, node, offers);
     node.malformed = !node.refusal.empty();
     if (!node.malformed) {
       node.choice = offers.choose(*this, node, from);
@@ -213,7 +215,7 @@ class ResolvedGraph {
     nodes.push_back(std::move(node));
   }
 
-  std::string judge(const Node& node, ResolvedNode& made) const {
+  std::string judge(const Node& node, ResolvedNode& made, const Offers& offers) const {
     if (std::string text = refuse_unknown(source, node); !text.empty()) return text;
     const std::uint64_t uses = node.fields.uses;
     if ((uses & QUERN_NODE_USES_COMMUNICATOR) != 0) return refusal::collectives();
@@ -229,7 +231,7 @@ class ResolvedGraph {
         if (v != QUERN_NONE && !values[v].refusal.empty()) return values[v].refusal;
     if (!made.attributes->problem().empty()) return made.attributes->problem();
     if (std::string text = judge_predicate(made); !text.empty()) return text;
-    return judge_overlap(source, values, made.op, made.inputs, made.outputs);
+    return judge_overlap(source, values, made.op, made.inputs, made.outputs, offers.writes_over_input(made.op));
   }
 
   std::string judge_predicate(ResolvedNode& node) const {

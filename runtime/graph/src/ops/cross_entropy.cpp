@@ -65,8 +65,11 @@ namespace gradients {
 void cross_entropy(GradientCall& call) {
   constexpr std::size_t loss = 0, lse = 1;
   if (call.dy(lse) != no_value) call.fail("has no gradient for its output lse, which the loss reads; use z_loss, or logsumexp");
-  call.give(0,
-            call.add(QUERN_OP_CROSS_ENTROPY_BACKWARD, {call.in(0), call.in(1), call.out(lse), call.dy(loss)}, call.node().attributes)[0]);
+  const ValueId logits = call.in(0);
+  NodeOptions how = call.how();
+  if (call.options().may_use.logits_in_place && call.may_overwrite(0, logits)) how.outputs = {call.graph().reshape(logits, call.shape(0))};
+  call.give(0, call.add(QUERN_OP_CROSS_ENTROPY_BACKWARD, {logits, call.in(1), call.out(lse), call.dy(loss)}, call.node().attributes,
+                        std::move(how))[0]);
 }
 
 }  // namespace gradients

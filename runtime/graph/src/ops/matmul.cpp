@@ -58,7 +58,6 @@ void matmul(OpCall& call) {
   call.finite(QUERN_KEY_BETA);
   const bool transpose_a = call.integer(QUERN_KEY_TRANSPOSE_A) != 0;
   const bool transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
-  if (transpose_b && is_block_format(call.in(1).dtype)) call.fail(call.text(1), "; transpose_b takes f32, f16 or bf16 only");
   const std::size_t a_rows = call.rank(0) - 2, a_columns = call.rank(0) - 1;
   const std::size_t b_rows = call.rank(1) - 2, b_columns = call.rank(1) - 1;
   const Dim m = call.dim(0, transpose_a ? a_columns : a_rows);
@@ -107,7 +106,7 @@ std::int64_t rows_decoded(GradientCall& call, ValueId b) {
   const Value& value = call.graph().value(b);
   const std::int64_t rows = value.shape[0].size;
   if (value.shape.size() != 2 || !value.strides.empty() || call.integer(QUERN_KEY_TRANSPOSE_A) != 0) return rows;
-  const std::uint64_t bytes = byte_size(call.graph().value(call.dy()).dtype, value.shape), most = call.decoded_bytes();
+  const std::uint64_t bytes = byte_size(call.graph().value(call.dy()).dtype, value.shape), most = call.options().decoded_bytes;
   if (bytes <= most) return rows;
   const auto parts = static_cast<std::int64_t>(std::min(bytes / most + 1, static_cast<std::uint64_t>(rows)));
   return (rows / parts / step + 1) * step;
@@ -117,10 +116,12 @@ std::int64_t rows_decoded(GradientCall& call, ValueId b) {
 ValueId of_a(GradientCall& call) {
   Graph& graph = call.graph();
   ValueId b = call.in(1);
-  if (is_block_format(call.dtype(1)))
+  const bool turned = call.integer(QUERN_KEY_TRANSPOSE_B) == 0;  // as its gradient reads b
+  if (is_block_format(call.dtype(1)) && turned && !call.options().may_use.turned_blocks) {
     if (const std::int64_t rows = rows_decoded(call, b); rows < graph.value(b).shape[0].size) return of_a_by_parts(call, b, rows);
-  if (is_block_format(call.dtype(1))) b = call.as(b, graph.value(call.dy()).dtype);
-  const ops::MatmulAttributes how{.transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) == 0, .alpha = call.number(QUERN_KEY_ALPHA)};
+    b = call.as(b, graph.value(call.dy()).dtype);
+  }
+  const ops::MatmulAttributes how{.transpose_b = turned, .alpha = call.number(QUERN_KEY_ALPHA)};
   const ValueId da = ops::matmul(graph, call.dy(), b, no_value, no_value, how, call.how(call.sum_dtype(0)));
   if (call.integer(QUERN_KEY_TRANSPOSE_A) == 0) return da;
   std::vector<std::int64_t> strides = graph.strides(da);
@@ -173,11 +174,13 @@ ValueId of_b(GradientCall& call) {
   // What is summed over groups is rounded once, behind the sum.
   const Shape b_shape = call.shape(1);
   const bool grouped = !one && !(b_shape.size() == whole.size() && std::equal(whole.begin(), whole.end() - 2, b_shape.begin()));
-  const NodeOptions how = call.how(grouped ? QUERN_F32 : call.sum_dtype(1));
+  NodeOptions how = call.how(grouped ? QUERN_F32 : call.sum_dtype(1));
+  const ValueId into = call.options().may_use.sums_in_place && !grouped ? call.into(1) : no_value;
+  if (into != no_value) how.outputs = {into};
   // [n, k] = dy^T a, or [k, n] = a^T dy.
   const ValueId db =
-      transpose_b ? ops::matmul(graph, a, dy, no_value, no_value, {.transpose_a = !transpose_a, .transpose_b = true, .alpha = alpha}, how)
-                  : ops::matmul(graph, dy, a, no_value, no_value, {.transpose_a = true, .transpose_b = !transpose_a, .alpha = alpha}, how);
+      transpose_b ? ops::matmul(graph, a, dy, no_value, into, {.transpose_a = !transpose_a, .transpose_b = true, .alpha = alpha}, how)
+                  : ops::matmul(graph, dy, a, no_value, into, {.transpose_a = true, .transpose_b = !transpose_a, .alpha = alpha}, how);
   return grouped ? summed_over_groups(call, db, whole) : db;
 }
 

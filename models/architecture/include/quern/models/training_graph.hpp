@@ -60,6 +60,7 @@ struct TrainingOptions {
   bool backward = true;  // false: the losses alone, without dropout, for an evaluation
   bool logits = false;   // the host reads the logits of the first chunk
   bool ragged = true;    // attention_ragged; false: attention_dense under a mask of all pairs of rows, for devices without it
+  graph::OpSet2 backward_may_use = {};
   graph::Checkpointing checkpointing = graph::Checkpointing::none;
 };
 

@@ -30,6 +30,13 @@ enum class Checkpointing {
   full        // only what crosses a segment
 };
 
+/// What backward may ask of devices beyond op set 1.
+struct OpSet2 {
+  bool turned_blocks = false;    // matmul with transpose_b of block formats; else weights are decoded
+  bool sums_in_place = false;    // matmul adds to `into`; else its product is a value that `add` adds
+  bool logits_in_place = false;  // cross_entropy_backward writes over logits that nothing else reads
+};
+
 struct DifferentiateOptions {
   Checkpointing checkpointing = Checkpointing::none;
   /// Nodes at which a new segment (a layer) begins, ascending; needed unless checkpointing is none. What a segment makes again it
@@ -37,6 +44,7 @@ struct DifferentiateOptions {
   std::vector<std::uint32_t> segments = {};
   /// A weight of a block format that takes more than this when it is decoded is decoded in even parts, one behind the other.
   std::uint64_t decoded_bytes = std::uint64_t{96} << 20;
+  OpSet2 may_use = {};
 };
 
 /// Appends the backward nodes and returns the gradient of each wanted value: its `into`, or else a value of the wanted value's
@@ -44,11 +52,13 @@ struct DifferentiateOptions {
 /// mark it as an output.
 ///
 ///   sums       Several uses of a value add up by `add`. Three and more of a 16-bit value add up in f32 and are rounded once.
-///   into       The op's `accumulate` adds to it, or else `add` in place. The caller sets it to 0 before.
+///   into       The op's `accumulate` or, with sums_in_place, c of matmul adds to it; or else `add` in place. The caller sets it to 0
+///              before.
 ///   views      A reshape is undone, a slice is padded, a transposition is turned back. A view of a wanted flat state adds to
 ///              the same slice of `into`.
-///   weights    A block format is cast to the dtype of the gradient (f32: exact), once a use, and then multiplied. One of
-///              more than decoded_bytes is cast a part of its rows at a time. The products of the parts add up in f32.
+///   weights    A block format is multiplied as it is, with turned_blocks. Else it is cast to the dtype of the gradient (f32:
+///              exact), once a use, and then multiplied. One of more than decoded_bytes is cast a part of its rows at a time.
+///              The products of the parts add up in f32.
 ///   nodes      They inherit conversions and determinism of their forward node, and its name with ".gradient" or ".again".
 ///
 /// Integers (indices, labels, positions) and what only chooses (the bias of moe_router) have no gradient. set_rows and index_add

@@ -14,7 +14,7 @@ struct MatmulAttributes {
 /// y = alpha * a b^T + bias + beta * c: b holds n rows of k, as weights do.
 ///
 ///   a     [..., m, k]  f32, f16 or bf16; with transpose_a [..., k, m]
-///   b     [..., n, k]  f32, f16, bf16 or a block format; with transpose_b [..., k, n], floats only
+///   b     [..., n, k]  f32, f16, bf16 or a block format; with transpose_b [..., k, n], blocks along n
 ///   bias  [n]          f32
 ///   c     [..., m, n]  the dtype of y
 ///   y     [..., m, n]  f32, f16 or bf16 by options.output_dtype; else that of a
