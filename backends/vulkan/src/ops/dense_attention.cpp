@@ -165,19 +165,26 @@ std::int64_t backward_turns(const Call& given) {
   return std::max({starts_turns(given), turns_of(given, q.rows(), k.dims[1], products), turns_of(given, k.rows(), queries, products)});
 }
 
-/// What is not as a dense call has it.
+/// What is not as a dense call has it; ranks too, since a tensor of the most dims has no room for a batch.
 std::string check_ragged(const Call& call) {
   if (!is_ragged(call)) return {};
-  const Tensor &q = call.input(q_in), &start = call.input(start_in);
-  if (std::string r = first_of({check_rank(q, 3), check_dtype(start, QUERN_I32), check_rank(start, 1), check_contiguous(start),
-                                check_dim(call.input(k_in), 0, q.dims[0])});
+  const bool backward = call.op == QUERN_OP_ATTENTION_RAGGED_BACKWARD;
+  const auto check_ranks = [](const Tensor& t, bool is_lse) { return t.present() ? check_rank(t, is_lse ? 2 : 3) : std::string(); };
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (i != start_in)
+      if (std::string r = check_ranks(call.input(i), i == start_in + 2); !r.empty()) return r;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    if (std::string r = check_ranks(call.output(i), !backward && i == 1); !r.empty()) return r;
+  const Tensor& start = call.input(start_in);
+  if (std::string r = first_of({check_dtype(start, QUERN_I32), check_rank(start, 1), check_contiguous(start),
+                                check_dim(call.input(k_in), 0, call.input(q_in).dims[0])});
       !r.empty())
     return r;
   if (start.dims[0] < 1) return concat(describe(start), "; it has the end of the rows behind the start of each example");
   return start.dims[0] >= std::int64_t{1} << 31 ? "fewer than 2^31 examples are taken" : "";
 }
 
-/// Tells the kernels where a ragged call's examples are, once a launch has found that they may lie there. Returns constant 1 of the kernels.
+/// A launch that looks whether a ragged call's examples may lie as they do, and where they are for the kernels. Returns constant 1 of the kernels.
 std::int32_t find_examples(const Call& given, DenseParams& p, Launcher& launcher) {
   if (!is_ragged(given)) return 0;
   const Tensor& start = given.input(start_in);
