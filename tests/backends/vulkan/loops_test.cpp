@@ -39,6 +39,25 @@ class VulkanLoops : public SampleTest {
     g.node(QUERN_OP_ATTENTION_BACKWARD, {q, k, v, y, lse, dy}, {dq, dk, dv}, {real(QUERN_KEY_SCALE, 1), integer(QUERN_KEY_CAUSAL, 0)});
     return refusal(g);
   }
+  /// Of packed examples: one of them may have all rows.
+  std::string ragged(std::int64_t rows, std::int64_t heads) {
+    GraphBuilder g;
+    const auto q = g.value(QUERN_VALUE_INPUT, {rows, heads, 128}), k = g.value(QUERN_VALUE_INPUT, {rows, 1, 128}),
+               v = g.value(QUERN_VALUE_INPUT, {rows, 1, 128}), start = g.value(QUERN_VALUE_INPUT, {100}, QUERN_I32),
+               y = g.value(QUERN_VALUE_OUTPUT, {rows, heads, 128});
+    g.node(QUERN_OP_ATTENTION_RAGGED, {q, k, v, start}, {y}, {real(QUERN_KEY_SCALE, 1)});
+    return refusal(g);
+  }
+  std::string ragged_backward(std::int64_t rows, std::int64_t heads) {
+    GraphBuilder g;
+    const auto value = [&](std::uint32_t kind, std::int64_t of) { return g.value(kind, {rows, of, 64}); };
+    const auto q = value(QUERN_VALUE_INPUT, heads), k = value(QUERN_VALUE_INPUT, 1), v = value(QUERN_VALUE_INPUT, 1),
+               start = g.value(QUERN_VALUE_INPUT, {100}, QUERN_I32), y = value(QUERN_VALUE_INPUT, heads),
+               lse = g.value(QUERN_VALUE_INPUT, {rows, heads}), dy = value(QUERN_VALUE_INPUT, heads);
+    const auto dq = value(QUERN_VALUE_OUTPUT, heads), dk = value(QUERN_VALUE_OUTPUT, 1), dv = value(QUERN_VALUE_OUTPUT, 1);
+    g.node(QUERN_OP_ATTENTION_RAGGED_BACKWARD, {q, k, v, start, y, lse, dy}, {dq, dk, dv}, {real(QUERN_KEY_SCALE, 1)});
+    return refusal(g);
+  }
   std::string paged(std::int64_t keys) {
     constexpr std::int64_t page = 16;
     GraphBuilder g;
@@ -63,6 +82,13 @@ TEST_F(VulkanLoops, DenseAttentionOfMoreKeysThanItsLoopsHaveTurnsIsRefused) {
 TEST_F(VulkanLoops, GradientsOfMoreQueriesThanThatAreRefused) {
   EXPECT_EQ(backward(8000), "");
   expect_refused(backward(16000));
+}
+
+TEST_F(VulkanLoops, AttentionOfMorePackedRowsThanThatIsRefused) {
+  EXPECT_EQ(ragged(8000, 2), "");
+  expect_refused(ragged(16000, 2));
+  EXPECT_EQ(ragged_backward(4000, 2), "");  // 8000 queries of the heads of a kv head
+  expect_refused(ragged_backward(8000, 2));
 }
 
 TEST_F(VulkanLoops, AttentionOverPagesTakesMoreKeysAndRefusesWhatIsBeyond) {

@@ -1,4 +1,6 @@
-// attention_dense and attention_backward: any strides, any mix of float types.
+// attention_dense, attention_ragged and their gradients: any strides, any mix of float types.
+//
+// A call of a ragged op becomes one of the dense op, with all rows as one batch. The kernels then look up each row's example.
 #include "tables.hpp"
 
 #include <algorithm>
@@ -8,7 +10,50 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::int64_t most_elements = 8 * 32;  // of a head: most_parts of shaders/dense.glsl times the least lanes
+constexpr std::uint64_t valid_bytes = 256;      // of scratch, before the sums of dy y
 enum { q_in = 0, k_in, v_in, y_in, lse_in, dy_in };
+constexpr std::size_t start_in = 3;  // of a ragged call
+
+bool is_ragged(const Call& call) { return call.op == QUERN_OP_ATTENTION_RAGGED || call.op == QUERN_OP_ATTENTION_RAGGED_BACKWARD; }
+
+/// A call as one of the dense op: a ragged one without its starts, whose one batch has all rows. The bytes between rows are those between batches
+/// there, so that an example's first row is its batch.
+class DenseCall {
+ public:
+  explicit DenseCall(const Call& from) : call_(from) {
+    if (!is_ragged(from)) return;
+    std::size_t inputs = 0;
+    for (std::size_t i = 0; i < from.inputs.size(); ++i)
+      if (i != start_in) inputs_[inputs++] = batch_of(from.inputs[i]);
+    for (std::size_t i = 0; i < from.outputs.size(); ++i) outputs_[i] = batch_of(from.outputs[i]);
+    call_.inputs = {inputs_, inputs};
+    call_.outputs = {outputs_, from.outputs.size()};
+  }
+  DenseCall(const DenseCall&) = delete;
+  DenseCall& operator=(const DenseCall&) = delete;
+
+  const Call& call() const noexcept { return call_; }
+
+ private:
+  static Tensor batch_of(const Tensor& rows) {
+    Tensor t = rows;
+    if (!t.present()) return t;
+    t.rank = rows.rank + 1;
+    t.ranged = rows.ranged << 1;
+    std::copy_n(rows.dims, rows.rank, t.dims + 1);
+    std::copy_n(rows.strides, rows.rank, t.strides + 1);
+    t.dims[0] = 1;
+    t.strides[0] = rows.strides[0];
+    return t;
+  }
+
+  Call call_;
+  Tensor inputs_[6], outputs_[3];  // as many as the gradient has
+};
+
+/// Attributes of dense calls alone; 0 in others.
+std::int64_t query_offset(const Call& call) { return call.attributes->number(QUERN_KEY_QUERY_OFFSET).i; }
+double max_bias(const Call& call) { return call.attributes->number(QUERN_KEY_MAX_BIAS).f; }
 
 std::string check_heads(const Tensor& t) {
   if (std::string r = first_of({check_floats(t), check_rank(t, 4)}); !r.empty()) return r;
@@ -54,8 +99,8 @@ std::string check_dense(const Call& call, const Tensor& mask, const Tensor& sink
       return concat(describe(mask), " does not broadcast to batch, heads, queries and keys");
   }
   if (!std::isfinite(call.real(QUERN_KEY_SCALE))) return "scale is finite";
-  if (call.integer(QUERN_KEY_QUERY_OFFSET) < 0 || call.integer(QUERN_KEY_WINDOW) < 0) return "query_offset and window are 0 or more";
-  if (!(call.real(QUERN_KEY_SOFTCAP) >= 0) || !(call.real(QUERN_KEY_MAX_BIAS) >= 0)) return "softcap and max_bias are 0 or more";
+  if (query_offset(call) < 0 || call.integer(QUERN_KEY_WINDOW) < 0) return "query_offset and window are 0 or more";
+  if (!(call.real(QUERN_KEY_SOFTCAP) >= 0) || !(max_bias(call) >= 0)) return "softcap and max_bias are 0 or more";
   return {};
 }
 
@@ -81,7 +126,7 @@ DenseParams params_of(const Call& call, const Tensor& mask, const Tensor& sinks)
   p.sink_dtype = static_cast<int>(sinks.dtype);
   p.sink_step = static_cast<int>(sinks.strides[0]);
   constexpr std::int64_t far = std::int64_t{1} << 40;
-  p.query_offset = std::min(call.integer(QUERN_KEY_QUERY_OFFSET), far);
+  p.query_offset = std::min(query_offset(call), far);
   p.window = std::min(call.integer(QUERN_KEY_WINDOW), 2 * far);
   p.batch = static_cast<uint>(q.dims[0]);
   p.queries = static_cast<uint>(q.dims[1]);
@@ -93,39 +138,88 @@ DenseParams params_of(const Call& call, const Tensor& mask, const Tensor& sinks)
   p.causal = call.flag(QUERN_KEY_CAUSAL) ? 1 : 0;
   p.scale = call.number(QUERN_KEY_SCALE);
   p.softcap = call.number(QUERN_KEY_SOFTCAP);
-  p.max_bias = call.number(QUERN_KEY_MAX_BIAS);
+  p.max_bias = static_cast<float>(max_bias(call));
   return p;
 }
 std::uint32_t threads(const Launcher& launcher) { return launcher.facts().software() ? 32 : 128; }
 
-/// Turns of a thread whose workgroup goes through `others` keys or queries, `products` elements for each that is its own.
-std::int64_t turns_of(std::int64_t rows, std::int64_t others, std::int64_t products) {
+/// Turns of a thread whose workgroup goes through `others` keys or queries, `products` elements for each that is its own, and in a round through
+/// the subgroups of two reductions, of 4 threads at the least.
+std::int64_t turns_of(const Call& call, std::int64_t rows, std::int64_t others, std::int64_t products) {
+  constexpr std::int64_t search = 32;  // for a row's example
   if (others > std::int64_t{1} << 31 || products > std::int64_t{1} << 31) return INT64_MAX;
-  return (rows + 65534) / 65535 * (1 + others + (others + 31) / 32 * (1 + products));
+  return (rows + 65534) / 65535 * (1 + (is_ragged(call) ? search : 0) + others + (others + 31) / 32 * (1 + products + 2 * 8));
 }
-std::int64_t forward_turns(const Call& call) {
-  return turns_of(call.input(q_in).rows(), call.input(k_in).dims[1], call.input(q_in).dims[3]);
+std::int64_t starts_turns(const Call& call) { return is_ragged(call) ? call.input(start_in).dims[0] / 8 : 0; }
+std::int64_t forward_turns(const Call& given) {
+  const DenseCall dense(given);
+  const Call& call = dense.call();
+  return std::max(starts_turns(given), turns_of(given, call.input(q_in).rows(), call.input(k_in).dims[1], call.input(q_in).dims[3]));
 }
-std::int64_t backward_turns(const Call& call) {
+std::int64_t backward_turns(const Call& given) {
+  const DenseCall dense(given);
+  const Call& call = dense.call();
   const Tensor &q = call.input(q_in), &k = call.input(k_in);
   const std::int64_t products = q.dims[3] + call.input(v_in).dims[3],
                      queries = q.dims[1] * (q.dims[2] / std::max<std::int64_t>(1, k.dims[2]));
-  return std::max(turns_of(q.rows(), k.dims[1], products), turns_of(k.rows(), queries, products));
+  return std::max({starts_turns(given), turns_of(given, q.rows(), k.dims[1], products), turns_of(given, k.rows(), queries, products)});
 }
 
-std::string refuse_forward(const Call& call) {
+/// What is not as a dense call has it; ranks too, since a tensor of the most dims has no room for a batch.
+std::string check_ragged(const Call& call) {
+  if (!is_ragged(call)) return {};
+  const bool backward = call.op == QUERN_OP_ATTENTION_RAGGED_BACKWARD;
+  const auto check_ranks = [](const Tensor& t, bool is_lse) { return t.present() ? check_rank(t, is_lse ? 2 : 3) : std::string(); };
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (i != start_in)
+      if (std::string r = check_ranks(call.input(i), i == start_in + 2); !r.empty()) return r;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    if (std::string r = check_ranks(call.output(i), !backward && i == 1); !r.empty()) return r;
+  const Tensor& start = call.input(start_in);
+  if (std::string r = first_of({check_dtype(start, QUERN_I32), check_rank(start, 1), check_contiguous(start),
+                                check_dim(call.input(k_in), 0, call.input(q_in).dims[0])});
+      !r.empty())
+    return r;
+  if (start.dims[0] < 1) return concat(describe(start), "; it has the end of the rows behind the start of each example");
+  return start.dims[0] >= std::int64_t{1} << 31 ? "fewer than 2^31 examples are taken" : "";
+}
+
+/// A launch that looks whether a ragged call's examples may lie as they do, and where they are for the kernels. Returns constant 1 of the kernels.
+std::int32_t find_examples(const Call& given, DenseParams& p, Launcher& launcher) {
+  if (!is_ragged(given)) return 0;
+  const Tensor& start = given.input(start_in);
+  p.start = start.data;
+  p.valid = given.scratch;
+  p.examples = static_cast<uint>(start.dims[0] - 1);
+  launcher.launch("attention_starts", launcher.row_threads(p.examples), {1, 1, 1},
+                  AttentionStartsParams{p.start, p.valid, launcher.faults(), p.examples, p.queries});
+  launcher.barrier();
+  return 1;
+}
+
+std::string refuse_forward(const Call& given) {
+  if (std::string r = check_ragged(given); !r.empty()) return r;
+  const DenseCall dense(given);
+  const Call& call = dense.call();
   const Tensor& lse = call.output(1);
   if (std::string r = first_of({check_dense(call, call.input(3), call.input(4)), check_rows(call, call.output(0))}); !r.empty()) return r;
   return lse.present() ? check_lse(call, lse) : std::string();
 }
-void emit_forward(const Call& call, Launcher& launcher) {
+std::uint64_t scratch_forward(const Call& call) { return is_ragged(call) ? valid_bytes : 0; }
+void emit_forward(const Call& given, Launcher& launcher) {
+  const DenseCall dense(given);
+  const Call& call = dense.call();
   DenseParams p = params_of(call, call.input(3), call.input(4));
   p.y = view_of(call.output(0));
   if (call.output(1).present()) p.lse = view_of(call.output(1));
-  launcher.launch("attention_dense", threads(launcher), launcher.rows(call.input(q_in).rows()), p);
+  const std::int32_t ragged = find_examples(given, p, launcher);
+  launcher.launch("attention_dense", threads(launcher), launcher.rows(call.input(q_in).rows()), p, {ragged});
 }
 
-std::string refuse_backward(const Call& call) {
+std::string refuse_backward(const Call& given) {
+  if (std::string r = check_ragged(given); !r.empty()) return r;
+  const DenseCall dense(given);
+  const Call& call = dense.call();
   if (std::string r = first_of({check_dense(call, call.input(6), call.input(7)), check_rows(call, call.input(y_in)),
                                 check_rows(call, call.input(dy_in)), check_lse(call, call.input(lse_in))});
       !r.empty())
@@ -134,8 +228,21 @@ std::string refuse_backward(const Call& call) {
     if (std::string r = first_of({check_heads(call.output(i)), check_same_shape(call.output(i), call.input(i))}); !r.empty()) return r;
   return {};
 }
-std::uint64_t scratch_backward(const Call& call) { return static_cast<std::uint64_t>(call.input(q_in).rows()) * 4; }
-void emit_attention_backward(const Call& call, Launcher& launcher) {
+std::uint64_t scratch_backward(const Call& call) { return scratch_forward(call) + static_cast<std::uint64_t>(call.input(q_in).rows()) * 4; }
+/// A number a query, one behind the other.
+View dots_of(const Tensor& q, std::uint64_t memory, bool ragged) {
+  const std::int64_t row = q.dims[2] * 4;
+  View v{};
+  v.data = memory;
+  v.stride[0] = ragged ? row : q.dims[1] * row;
+  v.stride[1] = row;
+  v.stride[2] = 4;
+  return v;
+}
+void emit_attention_backward(const Call& given, Launcher& launcher) {
+  const DenseCall dense(given);
+  const Call& call = dense.call();
+  const Tensor &q = call.input(q_in), &k = call.input(k_in);
   DenseParams p = params_of(call, call.input(6), call.input(7));
   p.y = view_of(call.input(y_in));
   p.lse = view_of(call.input(lse_in));
@@ -143,15 +250,20 @@ void emit_attention_backward(const Call& call, Launcher& launcher) {
   p.dq = view_of(call.output(0));
   p.dk = view_of(call.output(1));
   p.dvalues = view_of(call.output(2));
-  p.d_rows = call.scratch;
-  launcher.launch("attention_backward", threads(launcher), launcher.rows(call.input(q_in).rows()), p, {0});
+  p.dots = dots_of(q, call.scratch + scratch_forward(given), is_ragged(given));
+  const std::int32_t ragged = find_examples(given, p, launcher);
+  launcher.launch("attention_backward", threads(launcher), launcher.rows(q.rows()), p, {ragged, 0});
   launcher.barrier();
-  launcher.launch("attention_backward", threads(launcher), launcher.rows(call.input(k_in).rows()), p, {1});
+  launcher.launch("attention_backward", threads(launcher), launcher.rows(k.rows()), p, {ragged, 1});
 }
 
 constexpr Op dense_attention_table[] = {
     offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_forward, emit_forward).with_turns(forward_turns),
     offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_backward, emit_attention_backward, scratch_backward)
+        .with_turns(backward_turns),
+    offer(QUERN_OP_ATTENTION_RAGGED, "attention_ragged.vulkan", refuse_forward, emit_forward, scratch_forward).with_turns(forward_turns),
+    offer(QUERN_OP_ATTENTION_RAGGED_BACKWARD, "attention_ragged_backward.vulkan", refuse_backward, emit_attention_backward,
+          scratch_backward)
         .with_turns(backward_turns),
 };
 

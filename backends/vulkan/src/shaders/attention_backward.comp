@@ -1,16 +1,16 @@
 #version 460
-// Gradients of attention_dense, with the probabilities computed again from lse. With P = exp(s - lse), d = dy . y and dP = dy v^T: dv = P^T dy,
+// Gradients of attention_dense and attention_ragged, with the probabilities computed again from lse. With P = exp(s - lse), d = dy . y and dP = dy v^T: dv = P^T dy,
 // dS = P (dP - d), through softcap and scale, dq = dS k, dk = dS^T q.
 //
-// Constant 1: 0 a workgroup a row of q makes d and dq; 1 a workgroup a row of k makes dk and dv from all queries of its heads. Rounds take as
-// many keys, or queries, as there are lanes. What a query does not see has weights of exactly 0 and is not loaded into arithmetic.
+// Constant 2: 0 a workgroup a row of q makes d and dq; 1 a workgroup a row of k makes dk and dv from the queries of its heads that see it. Rounds
+// take as many keys, or queries, as there are lanes. What a query does not see has weights of exactly 0 and is not loaded into arithmetic.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "math.glsl"
 #include "group.glsl"
 #include "alibi.glsl"
-layout(constant_id = 1) const int of_keys = 0;
+layout(constant_id = 2) const int of_keys = 0;
 STORED(DenseParams)
 #define p (ParamsAt(stored).params)
 #include "dense.glsl"
@@ -32,25 +32,25 @@ void weights_of(uint b, uint query, uint head, uint key, float d, float alibi, o
   ds = w == 0.0 ? 0.0 : w * (d_probability - d) * slope * p.scale;
 }
 
-uint64_t d_place(uint b, uint query, uint head) { return p.d_rows + ((uint64_t(b) * uint64_t(p.queries) + uint64_t(query)) * uint64_t(p.heads) + uint64_t(head)) * 4ul; }
-
-void make_query(uint b, uint query, uint head) {
+void make_query(Extent extent, uint head) {
+  const uint b = extent.b, query = extent.row;
+  const uvec2 keys = keys_in_sight(extent);
   const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, kv_head = head / (p.heads / p.kv_heads);
   const uint64_t y = PLACE(p.y, b, query, head), dy = PLACE(p.dy, b, query, head);
   const float alibi = alibi_slope(p.max_bias, head, p.heads);
   float d = 0.0;
   FOR_EACH_LANE(i, p.dv) d = fma(ELEMENT(dy, p.dy, i), ELEMENT(y, p.y, i), d);
   d = group_sum(d);
-  if (lane == 0u) Float(d_place(b, query, head)).v = d;
+  if (lane == 0u) Float(PLACE(p.dots, b, query, head)).v = d;
   float total[most_parts];
   [[unroll]] for (uint i = 0u; i < most_parts; ++i) total[i] = 0.0;
-  for (uint first = 0u; first < p.keys; first += lanes) {
+  for (uint first = keys.x; first < keys.y; first += lanes) {
     const uint key = first + lane;
     float w = 0.0, ds = 0.0;
-    if (key < p.keys && !hidden(b, query, head, key)) weights_of(b, query, head, key, d, alibi, w, ds);
+    if (key < keys.y && !hidden(b, query, head, key)) weights_of(b, query, head, key, d, alibi, w, ds);
     d_score[lane] = ds;
     barrier();
-    for (uint j = 0u; j < min(lanes, p.keys - first); ++j) {
+    for (uint j = 0u; j < min(lanes, keys.y - first); ++j) {
       const float s = d_score[j];
       if (s == 0.0) continue;
       const uint64_t k = PLACE(p.k, b, first + j, kv_head);
@@ -68,22 +68,25 @@ void make_query(uint b, uint query, uint head) {
   }
 }
 
-void make_key(uint b, uint key, uint kv_head) {
-  const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, group = p.heads / p.kv_heads, rows = p.queries * group;
+void make_key(Extent extent, uint kv_head) {
+  const uint b = extent.b, key = extent.row;
+  const uvec2 queries = queries_in_sight(extent);
+  const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, group = p.heads / p.kv_heads, count = queries.y - queries.x,
+             rows = count * group;
   float dk_total[most_parts], dv_total[most_parts];
   [[unroll]] for (uint i = 0u; i < most_parts; ++i) dk_total[i] = dv_total[i] = 0.0;
   for (uint first = 0u; first < rows; first += lanes) {
-    const uint row = first + lane, head = kv_head * group + row / p.queries, query = row % p.queries;
+    const uint row = first + lane, head = kv_head * group + row / count, query = queries.x + row % count;
     float w = 0.0, ds = 0.0;
     if (row < rows && !hidden(b, query, head, key))
-      weights_of(b, query, head, key, Float(d_place(b, query, head)).v, alibi_slope(p.max_bias, head, p.heads), w, ds);
+      weights_of(b, query, head, key, Float(PLACE(p.dots, b, query, head)).v, alibi_slope(p.max_bias, head, p.heads), w, ds);
     d_score[lane] = ds;
     probability[lane] = w;
     barrier();
     for (uint j = 0u; j < min(lanes, rows - first); ++j) {
       const float s = d_score[j], wj = probability[j];
       if (wj == 0.0) continue;
-      const uint h = kv_head * group + (first + j) / p.queries, t = (first + j) % p.queries;
+      const uint h = kv_head * group + (first + j) / count, t = queries.x + (first + j) % count;
       const uint64_t q = PLACE(p.q, b, t, h), dy = PLACE(p.dy, b, t, h);
       [[unroll]] for (uint i = 0u; i < most_parts; ++i) {
         const uint c = lane + i * lanes;
@@ -103,8 +106,8 @@ void make_key(uint b, uint key, uint kv_head) {
 
 void main() {
   if (of_keys == 0) {
-    FOR_EACH_ROW(row, p.batch * p.queries * p.heads) make_query(row / p.heads / p.queries, row / p.heads % p.queries, row % p.heads);
+    FOR_EACH_ROW(row, p.batch * p.queries * p.heads) make_query(extent_of(row / p.heads / p.queries, row / p.heads % p.queries), row % p.heads);
   } else {
-    FOR_EACH_ROW(row, p.batch * p.keys * p.kv_heads) make_key(row / p.kv_heads / p.keys, row / p.kv_heads % p.keys, row % p.kv_heads);
+    FOR_EACH_ROW(row, p.batch * p.keys * p.kv_heads) make_key(extent_of(row / p.kv_heads / p.keys, row / p.kv_heads % p.keys), row % p.kv_heads);
   }
 }

@@ -1,5 +1,6 @@
 #version 460
-// Attention over dense keys: a workgroup a (batch, query, head). A round takes as many keys as there are lanes, as in attention.comp.
+// Attention over dense keys and within packed examples: a workgroup a (batch, query, head), or a (row, head). A round takes as many keys as there
+// are lanes, as in attention.comp, from the first that the query sees to the last.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
@@ -12,7 +13,9 @@ STORED(DenseParams)
 
 shared float weight[gl_WorkGroupSize.x];
 
-void attend(uint b, uint query, uint head) {
+void attend(Extent extent, uint head) {
+  const uint b = extent.b, query = extent.row;
+  const uvec2 keys = keys_in_sight(extent);
   const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, kv_head = head / (p.heads / p.kv_heads);
   const uint64_t q = PLACE(p.q, b, query, head), y = PLACE(p.y, b, query, head);
   const float alibi = alibi_slope(p.max_bias, head, p.heads);
@@ -21,10 +24,10 @@ void attend(uint b, uint query, uint head) {
   float most = sink, sum = 0.0;
   float total[most_parts];
   [[unroll]] for (uint i = 0u; i < most_parts; ++i) total[i] = 0.0;
-  for (uint first = 0u; first < p.keys; first += lanes) {
+  for (uint first = keys.x; first < keys.y; first += lanes) {
     const uint key = first + lane;
     float score = -INFINITY;
-    if (key < p.keys && !hidden(b, query, head, key)) {
+    if (key < keys.y && !hidden(b, query, head, key)) {
       const uint64_t k = PLACE(p.k, b, key, kv_head);
       float product = 0.0, unused;
       for (uint i = 0u; i < p.d; ++i) product = fma(ELEMENT(q, p.q, i), ELEMENT(k, p.k, i), product);
@@ -38,7 +41,7 @@ void attend(uint b, uint query, uint head) {
     sum = sum * kept + group_sum(w);
     barrier();
     [[unroll]] for (uint i = 0u; i < most_parts; ++i) total[i] *= kept;
-    for (uint j = 0u; j < min(lanes, p.keys - first); ++j) {
+    for (uint j = 0u; j < min(lanes, keys.y - first); ++j) {
       const float wj = weight[j];
       if (wj == 0.0) continue;
       const uint64_t v = PLACE(p.v, b, first + j, kv_head);
@@ -58,5 +61,5 @@ void attend(uint b, uint query, uint head) {
 }
 
 void main() {
-  FOR_EACH_ROW(row, p.batch * p.queries * p.heads) attend(row / p.heads / p.queries, row / p.heads % p.queries, row % p.heads);
+  FOR_EACH_ROW(row, p.batch * p.queries * p.heads) attend(extent_of(row / p.heads / p.queries, row / p.heads % p.queries), row % p.heads);
 }

@@ -227,14 +227,17 @@ struct DecodingParams {
   int a_step, b_step, y_step, unused;
 };
 
-struct DenseParams {  // strides: batch, position, head, and step; of the mask batch, head, query, key
-  View q, k, v, y, lse, dy, mask, dq, dk, dvalues;
-  uint64_t sinks, d_rows;
+struct DenseParams {  // strides: batch, position, head, and step; of the mask batch, head, query, key. A batch of packed examples is a row
+  View q, k, v, y, lse, dy, mask, dq, dk, dvalues, dots;  // dots: dy y of each query
+  uint64_t sinks, start, valid;                           // where examples begin, and the end of the last; whether they may lie there
   int64_t query_offset, window;
-  uint batch, queries, keys, heads, kv_heads, d, dv;
+  uint batch, queries, keys, heads, kv_heads, d, dv, examples;
   int causal, sink_dtype, sink_step;
   float scale, softcap, max_bias;
-  int unused;
+};
+struct AttentionStartsParams {
+  uint64_t start, valid, faults;
+  uint examples, rows;
 };
 struct NormBackwardParams {
   Shape rows;
