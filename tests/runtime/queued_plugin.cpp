@@ -226,7 +226,9 @@ quern_status plan_destroy(quern_plan* plan, quern_error* error) {
   }
   return base.plan_destroy(plan, error);
 }
-quern_status counters(quern_instance* instance, quern_counters* out, quern_error* error) { return base.counters(instance->under, out, error); }
+quern_status counters(quern_instance* instance, quern_counters* out, quern_error* error) {
+  return base.counters(instance->under, out, error);
+}
 /// Also of a run that waits in its queue: the CPU backend forgets a cancel at its submit.
 quern_status run_cancel(quern_instance* instance, quern_error* error) {
   if (instance->in_flight > 0) instance->cancelled = true;
