@@ -33,8 +33,7 @@ Verdict prove_queue(const Plugin::Parts& plugin, std::uint32_t index, quern_devi
   const std::string why = !thrown.empty() ? thrown : status == QUERN_OK ? "the answer was ok, without a handle" : error.words(status);
   return {code::device_not_driven,
           concat(plugin.id, ":", index, ": cannot be driven: it is not synchronous, and makes no ", lacks, ": ", why),
-          "install another version of the plugin, or tell its author",
-          error.text()};
+          "install another version of the plugin, or tell its author", error.text()};
 }
 
 }  // namespace quern::loader

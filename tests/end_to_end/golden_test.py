@@ -123,9 +123,9 @@ class SplitTexts(Split, Texts):
 
 
 class Queues(Real):
-    """The CPU's ops behind queues, in memory of their own: sixteen tokens of the shortest chat."""
+    """The CPU's ops behind queues, in memory of their own: eight tokens of the shortest chat."""
 
-    TOKENS = 16
+    TOKENS = 8
 
     def answer(self, backends, **more):
         chat = min((chat for chat in GOLDEN["chats"] if len(chat["greedy_ids"]) >= self.TOKENS and min(chat["margins"][:self.TOKENS]) >= CLOSE),
