@@ -9,6 +9,7 @@
 #include "library.hpp"
 #include "negotiate.hpp"
 #include "plugin_parts.hpp"
+#include "queue_proof.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -156,6 +157,11 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
     return result;
   }
   attribute_failures(*plugin, answer, request.thorough, result.devices);
+  for (std::uint32_t i = 0; i < result.devices.size(); ++i)
+    if (ProbedDevice& d = result.devices[i]; d.verdict.ok() && !(d.info.caps & QUERN_CAP_SYNCHRONOUS)) {
+      const OpenDevice open(*plugin, i);
+      d.verdict = open.get() ? prove_queue(*plugin, i, open.get()) : open.verdict();
+    }
   const auto is_usable = [](const ProbedDevice& d) { return d.verdict.ok(); };
   if (std::ranges::none_of(result.devices, is_usable)) {
     result.verdict = {code::no_device,

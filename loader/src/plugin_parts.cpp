@@ -18,6 +18,8 @@ namespace {
 constexpr std::uint32_t max_reasons = 32;
 constexpr std::uint64_t most_alignment = std::uint64_t{1} << 30;  // sizes rounded up to it stay far from 2^64
 
+constexpr std::uint64_t most_host_alignment = 4096;  // of the mappings that the runtime makes
+
 const char* const ask_author = "install another version of the plugin, or tell its author";
 
 /// The functions that a device without HOST_MEMORY, or without SYNCHRONOUS, cannot do without [C24].
@@ -99,6 +101,12 @@ Verdict read_device_info(const Plugin::Parts& plugin, std::uint32_t index, Devic
     return malformed(concat("device class ", said.device_class, " is unknown"));
   if (!std::has_single_bit(said.memory_alignment) || said.memory_alignment > most_alignment)
     return malformed(concat("memory alignment ", said.memory_alignment, " is not a power of two up to ", most_alignment));
+  if ((said.caps & QUERN_CAP_HOST_MEMORY) != 0 && said.memory_alignment > most_host_alignment)
+    return {code::device_not_driven,
+            concat(plugin.id, ":", index, ": cannot be driven: it computes in the host's memory at multiples of ", said.memory_alignment,
+                   " bytes, and the runtime gives multiples of ", most_host_alignment),
+            ask_author,
+            {}};
   if (const char* missing = first_missing(plugin.api, said.caps))
     return malformed(concat("its capabilities need the function '", missing, "', which the plugin does not have"));
   info.device_class = said.device_class;

@@ -20,7 +20,10 @@ class AbiError {
     error_.text_capacity = text_.size();
     error_.heap = error_.node = error_.slot = QUERN_NONE;
   }
+  AbiError(const AbiError&) = delete;  // it points into itself
+  AbiError& operator=(const AbiError&) = delete;
   quern_error* out() noexcept { return &error_; }
+  void clear() noexcept { error_.text_size = 0; }
   const quern_error& get() const noexcept { return error_; }
   std::string text() const { return {text_.data(), static_cast<std::size_t>(std::min<std::uint64_t>(error_.text_size, text_.size()))}; }
   /// `what` names the call for the user: "cpu:0: compiling 'step'". Arguments of these calls are the runtime's: a plugin that refuses

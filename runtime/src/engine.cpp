@@ -43,11 +43,17 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
   sampled_.resize(max_outputs_);
   logprob_.resize(max_outputs_);
   bounds_.reserve(2);
-  followers_.reserve(program_->followers());
+  results_.reserve(2);
+  followers_.resize(program_->followers());
+  for (Follower& f : followers_)
+    follower_results_.push_back({{step_.sampled, std::as_writable_bytes(std::span(&f.sampled, 1))},
+                                 {step_.logprob, std::as_writable_bytes(std::span(&f.logprob, 1))}});
   const auto bias_size = static_cast<std::uint64_t>(step_.graph.value(step_.bias_token).shape.at(1).size);
   no_biases_.assign(bias_size, -1);
   bias_counts_.assign(max_outputs_, bias_size);
 }
+
+Engine::~Engine() { drop_followers(); }
 
 std::vector<std::byte> Engine::make_rope_table() const {
   const std::unique_ptr<Program> rope = model_->make_rope_program();
@@ -148,10 +154,13 @@ void Engine::write_rows(std::span<const Row> rows) {
   put<std::int32_t>(step_.output_slot, output_slot_);
   if (step_.row_adapter != graph::no_value) put<std::int32_t>(step_.row_adapter, row_adapter_);
   if (step_.output_adapter != graph::no_value) put<std::int32_t>(step_.output_adapter, output_adapter_);
-  if (pages_.changed()) {
-    put<std::int32_t>(step_.block_table, pages_.block_table());
-    pages_.mark_known();
-  }
+  write_block_table();
+}
+
+void Engine::write_block_table() {
+  if (!pages_.changed()) return;
+  put<std::int32_t>(step_.block_table, pages_.block_table());
+  pages_.mark_known();
 }
 
 void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerInput> samplers) {
@@ -194,39 +203,50 @@ void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerIn
   }
 }
 
-void Engine::write_followers(const SamplerInput& sampler, std::uint32_t count) {
-  for (std::uint32_t f = 0; f < count; ++f) {
-    const auto behind = static_cast<std::int32_t>(f + 1);
-    const std::int32_t position = row_position_[0] + behind, step = sampler.step + behind;
-    program_->write_follower(f, step_.position, std::as_bytes(std::span(&position, 1)));
-    program_->write_follower(f, step_.sampler_step, std::as_bytes(std::span(&step, 1)));
-    bytes_in_ += sizeof position + sizeof step;
-  }
+void Engine::write_follower(std::uint32_t follower, std::int32_t position, std::int32_t step) {
+  program_->write_follower(follower, step_.position, std::as_bytes(std::span(&position, 1)));
+  program_->write_follower(follower, step_.sampler_step, std::as_bytes(std::span(&step, 1)));
+  bytes_in_ += sizeof position + sizeof step;
+  bytes_out_ += sizeof(Follower::sampled) + sizeof(Follower::logprob);
 }
 
-void Engine::read_followers(std::uint32_t count) {
-  for (std::uint32_t f = 0; f < count; ++f) {
-    Follower& follower = followers_.emplace_back();
-    program_->read_follower(f, step_.sampled, std::as_writable_bytes(std::span(&follower.sampled, 1)));
-    program_->read_follower(f, step_.logprob, std::as_writable_bytes(std::span(&follower.logprob, 1)));
-    bytes_out_ += sizeof follower.sampled + sizeof follower.logprob;
+bool Engine::follow(const SamplerInput& sampler, std::uint32_t followers) {
+  if (followers_in_flight_ == 0) return false;
+  try {
+    program_->wait_for(first_follower_);
+    tokens_[followed_slot_].push_back(sampled_[0]);
+    sampled_[0] = followers_[first_follower_].sampled;
+    logprob_[0] = followers_[first_follower_].logprob;
+    first_follower_ = (first_follower_ + 1) % this->followers();
+    --followers_in_flight_;
+    ++steps_;
+    if (program_->followers_go_on()) start_followers(sampler, followers);
+  } catch (...) {
+    drop_followers();
+    throw;
   }
-}
-
-bool Engine::follow() {
-  if (followed_ == followers_.size()) return false;
-  tokens_[followed_slot_].push_back(sampled_[0]);
-  sampled_[0] = followers_[followed_].sampled;
-  logprob_[0] = followers_[followed_].logprob;
-  ++followed_;
-  ++steps_;
   return true;
 }
 
+/// Until `count` are in flight, or there is no room.
+void Engine::start_followers(const SamplerInput& sampler, std::uint32_t count) {
+  while (followers_in_flight_ < count) {
+    const std::uint32_t behind = followers_in_flight_ + 1;
+    const auto held = static_cast<std::uint32_t>(tokens_[followed_slot_].size()) + behind;  // once it has run
+    if (held > context_ || !pages_.reserve(followed_slot_, held - 1, held)) return;
+    write_block_table();
+    const std::uint32_t next = (first_follower_ + followers_in_flight_) % followers();
+    write_follower(next, static_cast<std::int32_t>(held - 1), sampler.step + static_cast<std::int32_t>(behind));
+    program_->start_follower(next, follower_results_[next]);
+    ++followers_in_flight_;
+  }
+}
+
 void Engine::drop_followers() noexcept {
-  if (followed_ < followers_.size()) pages_.truncate(followed_slot_, static_cast<std::uint32_t>(tokens_[followed_slot_].size()));
-  followers_.clear();
-  followed_ = 0;
+  if (followers_in_flight_ == 0) return;
+  program_->drain();
+  pages_.truncate(followed_slot_, static_cast<std::uint32_t>(tokens_[followed_slot_].size()));
+  followers_in_flight_ = 0;
 }
 
 void Engine::step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers) {
@@ -268,22 +288,27 @@ void Engine::run_step(std::span<const Row> rows, std::span<const SamplerInput> s
   const std::uint64_t in_before = bytes_in_, out_before = bytes_out_, moved_before = program_->bytes_moved();
   write_rows(rows);
   write_samplers(rows, samplers);
-  if (followers > 0) write_followers(samplers[0], followers);
+  for (std::uint32_t f = 0; f < followers; ++f) {
+    const auto behind = static_cast<std::int32_t>(f + 1);
+    write_follower(f, row_position_[0] + behind, samplers[0].step + behind);
+  }
   bounds_.clear();
   bounds_.push_back({step_.tokens, static_cast<std::int64_t>(rows.size())});
   bounds_.push_back({step_.outputs, static_cast<std::int64_t>(samplers.size())});
-  program_->run(bounds_, followers);
+  results_.clear();
+  if (!samplers.empty()) {
+    results_.push_back({step_.sampled, std::as_writable_bytes(std::span(sampled_).first(samplers.size()))});
+    results_.push_back({step_.logprob, std::as_writable_bytes(std::span(logprob_).first(samplers.size()))});
+  }
+  program_->run(bounds_, results_, std::span(follower_results_).first(followers));
   ++steps_;
   for (const Row& row : rows) {
     if (!row.again) tokens_[row.slot].push_back(row.token);
   }
-  if (!samplers.empty()) {
-    program_->read(step_.sampled, 0, std::as_writable_bytes(std::span(sampled_).first(samplers.size())));
-    program_->read(step_.logprob, 0, std::as_writable_bytes(std::span(logprob_).first(samplers.size())));
-    bytes_out_ += samplers.size() * (sizeof(std::int32_t) + sizeof(float));
-  }
+  bytes_out_ += samplers.size() * (sizeof(std::int32_t) + sizeof(float));
   followed_slot_ = rows[0].slot;
-  read_followers(followers);
+  first_follower_ = 0;
+  followers_in_flight_ = followers;
   if (trace_ != nullptr)
     trace_->add(rows.size() == 1 ? "decode step" : "step", 0, start,
                 {{"rows", rows.size()},

@@ -37,6 +37,9 @@ struct SamplerInput {
 class Engine {
  public:
   Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std::uint32_t context);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
   std::uint32_t sequences() const noexcept { return sequences_; }
   std::uint32_t context() const noexcept { return context_; }
@@ -59,9 +62,10 @@ class Engine {
   void step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers = 0);
   /// How many steps may follow one. Fewer do where pages for them are not free.
   std::uint32_t followers() const noexcept { return program_->followers(); }
-  /// Makes the next follower the last step, as if its row had been given to step(). False: there is none.
-  bool follow();
-  /// Forgets the followers that are left.
+  /// Makes the next follower the last step, as if its row had been given to step(), by `sampler`. False: there is none. `followers`: how many
+  /// may follow it; where the device takes work before it is done with what it has, others go behind those in flight. Throws as step() does.
+  bool follow(const SamplerInput& sampler, std::uint32_t followers);
+  /// Forgets the followers that are left, once the device is done with them.
   void drop_followers() noexcept;
   /// Of the last step, by output.
   std::int32_t sampled(std::uint32_t output) const { return sampled_.at(output); }
@@ -103,9 +107,10 @@ class Engine {
   std::uint32_t make_room(std::span<const Row> rows, std::uint32_t followers);
   void run_step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers);
   void write_rows(std::span<const Row> rows);
+  void write_block_table();
   void write_samplers(std::span<const Row> rows, std::span<const SamplerInput> samplers);
-  void write_followers(const SamplerInput& sampler, std::uint32_t count);
-  void read_followers(std::uint32_t count);
+  void write_follower(std::uint32_t follower, std::int32_t position, std::int32_t step);
+  void start_followers(const SamplerInput& sampler, std::uint32_t count);
   template <typename T>
   void put(graph::ValueId value, std::span<const T> data, std::uint64_t first = 0);
 
@@ -123,9 +128,12 @@ class Engine {
     std::int32_t sampled = 0;
     float logprob = 0;
   };
-  std::vector<Follower> followers_;  // that were run and not followed yet
-  std::size_t followed_ = 0;         // of them
+  std::vector<Follower> followers_;        // of the program, used in turn
+  std::uint32_t first_follower_ = 0;       // the next to follow
+  std::uint32_t followers_in_flight_ = 0;  // or done and not followed yet
   std::uint32_t followed_slot_ = 0;
+  Program::Results results_;                        // of a step
+  std::vector<Program::Results> follower_results_;  // of each follower
   // reused by every step
   std::vector<std::int32_t> row_token_, row_position_, row_slot_, row_adapter_, output_row_, output_slot_, output_adapter_;
   std::vector<std::uint32_t> lengths_, written_from_;  // of each sequence after the step; its first position that the step writes

@@ -257,17 +257,17 @@ std::vector<Answer> generate(Engine& engine, std::vector<Request> requests, Gene
       }
     }
     const Clock::time_point before = Clock::now();
-    if (!engine.follow()) {
-      const bool alone = rows.size() == 1 && samplers.size() == 1 && streams.size() == 1;
-      const std::uint32_t followers = alone ? followers_of(engine, *drawers[0], samplers[0], step_seconds) : 0;
-      try {
+    const bool alone = rows.size() == 1 && samplers.size() == 1 && streams.size() == 1;
+    const std::uint32_t followers = alone ? followers_of(engine, *drawers[0], samplers[0], step_seconds) : 0;
+    try {
+      if (!alone || !engine.follow(samplers[0], followers)) {
         engine.step(rows, samplers, followers);
-      } catch (const Error& error) {
-        if (error.code() != QUERN_CANCELLED || !engine.cancel_requested()) throw;
-        continue;  // to the answers' end, above
+        const std::uint32_t done = engine.program().followers_go_on() ? 1 : followers + 1;  // when step() returned
+        if (const double now = seconds_since(before) / done; alone && (step_seconds == 0 || now < step_seconds)) step_seconds = now;
       }
-      if (const double now = seconds_since(before) / (followers + 1); alone && (step_seconds == 0 || now < step_seconds))
-        step_seconds = now;
+    } catch (const Error& error) {
+      if (error.code() != QUERN_CANCELLED || !engine.cancel_requested()) throw;
+      continue;  // to the answers' end, above
     }
     const double spent = seconds_since(before);
     const bool prefill = rows.size() > drawers.size() || std::ranges::any_of(drawers, [](const Stream* s) { return !s->drawing; });

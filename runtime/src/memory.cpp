@@ -49,7 +49,7 @@ void populate(std::byte* memory, std::uint64_t bytes) {
 }  // namespace
 
 MemoryBudget::MemoryBudget(std::shared_ptr<loader::Device> device, std::uint64_t limit)
-    : device_(std::move(device)), limit_(limit), counters_(std::make_unique<Counters>()) {}
+    : device_(std::move(device)), limit_(limit), counters_(std::make_unique<Counters>()), queue_(device_) {}
 
 MemoryBudget::~MemoryBudget() = default;
 
@@ -150,46 +150,42 @@ quern_span Memory::span(std::uint64_t offset, std::uint64_t bytes) const noexcep
   return {buffer_, nullptr, offset, bytes};
 }
 
-void Memory::write(std::uint64_t offset, std::span<const std::byte> from) {
+void Memory::write(DeviceQueue& queue, std::uint64_t offset, std::span<const std::byte> from) {
   if (from.empty()) return;
-  if (host_ != nullptr) {
-    std::memcpy(host_ + offset, from.data(), from.size());
-    return;
-  }
-  const quern_span to = span(offset, from.size());
-  AbiError error;
-  error.check(budget_->device_->api().upload(budget_->device_->handle(), nullptr, &to, from.data(), from.size(), nullptr, error.out()),
-              concat(budget_->device_->label(), ": upload"));
+  if (host_ == nullptr) return queue.upload(span(offset, from.size()), from);
+  queue.wait();
+  std::memcpy(host_ + offset, from.data(), from.size());
+}
+
+void Memory::read(DeviceQueue& queue, std::uint64_t offset, std::span<std::byte> to) const {
+  if (to.empty()) return;
+  if (host_ == nullptr) return queue.download(to, span(offset, to.size()));
+  queue.wait();
+  std::memcpy(to.data(), host_ + offset, to.size());
+}
+
+void Memory::write(std::uint64_t offset, std::span<const std::byte> from) {
+  write(budget_->queue_, offset, from);
+  budget_->queue_.wait();
 }
 
 void Memory::read(std::uint64_t offset, std::span<std::byte> to) const {
-  if (to.empty()) return;
-  if (host_ != nullptr) {
-    std::memcpy(to.data(), host_ + offset, to.size());
-    return;
-  }
-  const quern_span from = span(offset, to.size());
-  AbiError error;
-  error.check(budget_->device_->api().download(budget_->device_->handle(), nullptr, to.data(), &from, to.size(), nullptr, error.out()),
-              concat(budget_->device_->label(), ": download"));
+  read(budget_->queue_, offset, to);
+  budget_->queue_.wait();
 }
 
-void Memory::copy_within(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+void Memory::copy_within(DeviceQueue& queue, std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
   if (bytes == 0) return;
   if (host_ != nullptr) {
+    queue.wait();
     std::memcpy(host_ + to, host_ + from, bytes);
     return;
   }
-  loader::Device& device = *budget_->device_;
-  if (device.api().copy == nullptr) {  // a plugin may do without
-    std::vector<std::byte> there(bytes);
-    read(from, there);
-    write(to, there);
-    return;
-  }
-  const quern_span target = span(to, bytes), source = span(from, bytes);
-  AbiError error;
-  error.check(device.api().copy(device.handle(), nullptr, &target, &source, bytes, nullptr, error.out()), concat(device.label(), ": copy"));
+  if (budget_->device_->api().copy != nullptr) return queue.copy(span(to, bytes), span(from, bytes), bytes);
+  std::vector<std::byte> there(bytes);  // a plugin may do without
+  read(queue, from, there);
+  queue.wait();
+  write(queue, to, there);
 }
 
 void Memory::fill_zero() {

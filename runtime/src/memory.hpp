@@ -4,6 +4,8 @@
 // The rest of the runtime does not know which.
 #pragma once
 
+#include "device_queue.hpp"
+
 #include "quern/loader/loader.hpp"
 #include "quern/quern_plugin_api.h"
 
@@ -38,11 +40,16 @@ class Memory {
   /// Host address, or null where the device has its own memory.
   std::byte* host() const noexcept { return host_; }
 
+  /// Done when they return.
   void write(std::uint64_t offset, std::span<const std::byte> from);
   void read(std::uint64_t offset, std::span<std::byte> to) const;
-  /// Between ranges that lie apart; on the device, where its plugin copies there.
-  void copy_within(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   void fill_zero();
+  /// The same behind what `queue` has: the bytes are there for the calls that follow on it, and `to` is filled when the queue is waited for.
+  /// Host memory is reached at once, so first all of the queue is waited for.
+  void write(DeviceQueue& queue, std::uint64_t offset, std::span<const std::byte> from);
+  void read(DeviceQueue& queue, std::uint64_t offset, std::span<std::byte> to) const;
+  /// Between ranges that lie apart; on the device, where its plugin copies there.
+  void copy_within(DeviceQueue& queue, std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
 
  private:
   friend class MemoryBudget;
@@ -57,7 +64,7 @@ class Memory {
 /// Allocates on one device under a limit, and counts. Any thread.
 class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
  public:
-  /// limit 0: none.
+  /// limit 0: none. Throws Error where the device's plugin makes no queue.
   MemoryBudget(std::shared_ptr<loader::Device> device, std::uint64_t limit);
   ~MemoryBudget();
 
@@ -72,6 +79,8 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   std::uint64_t limit() const noexcept { return limit_; }
   const std::shared_ptr<loader::Device>& device() const noexcept { return device_; }
   bool host_memory() const noexcept;
+  /// For copies that belong to no program; each is waited for.
+  DeviceQueue& queue() noexcept { return queue_; }
 
  private:
   friend class Memory;
@@ -82,6 +91,7 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   std::shared_ptr<loader::Device> device_;
   std::uint64_t limit_;
   std::unique_ptr<Counters> counters_;
+  DeviceQueue queue_;
 };
 
 }  // namespace quern::runtime

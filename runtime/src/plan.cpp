@@ -54,7 +54,7 @@ std::vector<NodeAnswer> ask_support(const loader::Device& device, const graph::G
 
 Plan::Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, const std::string& force_kernel, std::uint32_t followers,
            const std::vector<RunBound>& follower_bounds)
-    : device_(std::move(device)), graph_name_(graph.name()) {
+    : device_(std::move(device)), graph_name_(graph.name()), running_(concat("running '", graph_name_, "'")) {
   const graph::GraphView view = graph.view_for_plugin();
   const quern_plugin_api& api = device_->api();
   for (const graph::Node& node : graph.nodes()) node_names_.push_back(node.name);
@@ -146,7 +146,7 @@ void Plan::destroy() noexcept {
 
 Plan::~Plan() { destroy(); }
 
-void Plan::prepare(std::uint32_t instance, const std::vector<SlotBinding>& bindings, quern_span scratch) {
+void Plan::prepare(DeviceQueue& queue, std::uint32_t instance, const std::vector<SlotBinding>& bindings, quern_span scratch) {
   std::vector<quern_binding> list(bindings.size());
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     list[i].header = header_of<quern_binding>(QUERN_TYPE_BINDING);
@@ -158,36 +158,38 @@ void Plan::prepare(std::uint32_t instance, const std::vector<SlotBinding>& bindi
   entry.instance = instances_.at(instance);
   entry.bindings = {list.data(), list.size(), sizeof(quern_binding)};
   entry.scratch = scratch;
-  const quern_array entries{&entry, 1, sizeof(entry)};
-  AbiError error;
-  error.check(device_->api().prepare(device_->handle(), nullptr, &entries, nullptr, error.out()),
-              concat(device_->label(), ": preparing '", graph_name_, "'"));
+  queue.prepare({&entry, 1, sizeof(entry)}, concat("preparing '", graph_name_, "'"));
 }
 
-void Plan::run(const std::vector<RunBound>& bounds, std::uint32_t followers) {
+void Plan::submit_instances(DeviceQueue& queue, std::uint32_t first, std::uint32_t count) {
+  std::array<quern_run, most_followers + 1> runs{};
+  for (std::uint32_t i = 0; i < count; ++i) {
+    quern_run_status& status = statuses_.at(first + i) = {};
+    status.header = header_of<quern_run_status>(QUERN_TYPE_RUN_STATUS);
+    status.node = QUERN_NONE;
+    std::vector<quern_bound>& upper = first + i == 0 ? bounds_ : follower_bounds_;
+    runs[i].header = header_of<quern_run>(QUERN_TYPE_RUN);
+    runs[i].instance = instances_.at(first + i);
+    runs[i].bounds = {upper.data(), upper.size(), sizeof(quern_bound)};
+    runs[i].status = &status;
+  }
+  queue.submit(std::span(runs).first(count), running_, error_);
+}
+
+void Plan::submit(DeviceQueue& queue, const std::vector<RunBound>& bounds, std::uint32_t followers) {
   bounds_.clear();
   for (const RunBound& b : bounds) bounds_.push_back({b.symbol - 1, 0, b.upper});
-  std::array<quern_run_status, most_followers + 1> statuses{};
-  std::array<quern_run, most_followers + 1> runs{};
-  const std::size_t count = std::size_t{followers} + 1;
-  for (std::size_t i = 0; i < count; ++i) {
-    statuses[i].header = header_of<quern_run_status>(QUERN_TYPE_RUN_STATUS);
-    statuses[i].node = QUERN_NONE;
-    std::vector<quern_bound>& upper = i == 0 ? bounds_ : follower_bounds_;
-    runs[i].header = header_of<quern_run>(QUERN_TYPE_RUN);
-    runs[i].instance = instances_.at(i);
-    runs[i].bounds = {upper.data(), upper.size(), sizeof(quern_bound)};
-    runs[i].status = &statuses[i];
-  }
-  const quern_array list{runs.data(), count, sizeof(quern_run)};
-  AbiError error;
-  const quern_status submitted = device_->api().submit(device_->handle(), nullptr, &list, error.out());
-  if (submitted != QUERN_OK) error.check(submitted, concat(device_->label(), ": running '", graph_name_, "'"));
-  const auto failed =
-      std::find_if(statuses.begin(), statuses.begin() + count, [](const quern_run_status& s) { return s.code != QUERN_OK; });
-  if (failed == statuses.begin() + count) return;
+  submit_instances(queue, 0, followers + 1);
+}
+
+void Plan::submit_follower(DeviceQueue& queue, std::uint32_t follower) { submit_instances(queue, follower + 1, 1); }
+
+void Plan::check(std::uint32_t first, std::uint32_t count) const {
+  const auto ended = std::span(statuses_).subspan(first, count);
+  const auto failed = std::ranges::find_if(ended, [](const quern_run_status& s) { return s.code != QUERN_OK; });
+  if (failed == ended.end()) return;
   const std::string where = failed->node < node_names_.size() ? concat(" at '", node_names_[failed->node], "'") : "";
-  error.check(failed->code, concat(device_->label(), ": running '", graph_name_, "'", where));
+  error_.check(failed->code, concat(device_->label(), ": ", running_, where));
 }
 
 void Plan::cancel() noexcept {

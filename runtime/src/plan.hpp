@@ -3,10 +3,12 @@
 // The first instance serves all runs. Others, the followers, are for runs that one submit starts behind it (run_ahead.hpp).
 #pragma once
 
+#include "abi_call.hpp"
 #include "memory.hpp"
 
 #include "quern/graph/graph.hpp"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -76,10 +78,15 @@ class Plan {
   /// Empty where the plugin does not tell: one of an earlier ABI minor, say. Throws Error with the plugin's code and text.
   std::vector<ScheduleUse> schedules() const;
 
-  /// Binds every slot of an instance, 0 the first; once, before the first run.
-  void prepare(std::uint32_t instance, const std::vector<SlotBinding>& bindings, quern_span scratch);
-  /// Runs to the end, and so many followers behind it, in one submit. Throws Error(QUERN_CANCELLED) after cancel(). Allocates nothing.
-  void run(const std::vector<RunBound>& bounds, std::uint32_t followers = 0);
+  /// Binds every slot of an instance, 0 the first; before its first run, while none of it is in flight.
+  void prepare(DeviceQueue& queue, std::uint32_t instance, const std::vector<SlotBinding>& bindings, quern_span scratch);
+  /// Hands over a run of the first instance within `bounds`, and one of so many followers behind it, in one submit. Allocates nothing.
+  void submit(DeviceQueue& queue, const std::vector<RunBound>& bounds, std::uint32_t followers = 0);
+  /// The same of one follower, from 0, alone.
+  void submit_follower(DeviceQueue& queue, std::uint32_t follower);
+  /// How the last runs of `count` instances ended, from `first` on; once the queue is done with them. Throws the first failure:
+  /// Error(QUERN_CANCELLED) after cancel().
+  void check(std::uint32_t first, std::uint32_t count) const;
   /// From any thread.
   void cancel() noexcept;
   /// Of all instances.
@@ -88,16 +95,19 @@ class Plan {
  private:
   void read_kernels();
   void make_instance(const std::vector<RunBound>& bounds);
+  void submit_instances(DeviceQueue& queue, std::uint32_t first, std::uint32_t count);
   void destroy() noexcept;
 
   std::shared_ptr<loader::Device> device_;
-  std::string graph_name_;
+  std::string graph_name_, running_;  // running_: what a submit is called for the user
   std::vector<std::string> node_names_;
   quern_plan* plan_ = nullptr;
   std::vector<quern_instance*> instances_;
   std::uint64_t scratch_bytes_ = 0, private_bytes_ = 0;
   std::vector<KernelUse> kernels_;
-  std::vector<quern_bound> bounds_, follower_bounds_;  // reused by every run
+  std::vector<quern_bound> bounds_, follower_bounds_;            // reused by every run
+  AbiError error_;                                               // of the last submit
+  std::array<quern_run_status, most_followers + 1> statuses_{};  // of each instance's last run; written until the queue is done with it
 };
 
 }  // namespace quern::runtime

@@ -49,7 +49,10 @@ Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> 
   for (Part& part : parts_)
     part.plan = std::make_unique<Plan>(list[part.device], part.graph, force_kernel, ahead_.followers, ahead_.bounds);
   find_transfers(placement);
+  queues_.resize(devices_.size());
 }
+
+Program::~Program() { drain(); }
 
 /// A device sees all its parts at once, so that parts share what they both read.
 void Program::plan_weights() {
@@ -141,6 +144,7 @@ void Program::share(graph::ValueId value, Program& owner, graph::ValueId owners_
     const auto index = static_cast<std::uint32_t>(other - owner.devices_.begin());
     spans_[{value, d}] = owner.span_of(owners_value, index);
     owners_[{value, d}] = owner.owners_.at({owners_value, index});
+    queues_[d] = owner.queues_[index];
   }
 }
 
@@ -191,6 +195,8 @@ void Program::prepare() {
     host = devices_[d].get();
   }
   if (host != nullptr) require_room(*host, of_host, concat("all of '", graph_.name(), "'").c_str());
+  for (std::uint32_t d = 0; d < devices_.size(); ++d)
+    if (queues_[d] == nullptr) queues_[d] = std::make_shared<DeviceQueue>(devices_[d]->device());
   for (Part& part : parts_) {
     MemoryBudget& budget = *devices_[part.device];
     for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
@@ -228,8 +234,9 @@ void Program::prepare() {
       if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL) continue;
       bindings.push_back({id, span_of(part.whole[id], part.device)});
     }
-    part.plan->prepare(0, bindings, scratch_spans[part.device]);
+    part.plan->prepare(queue_of(part), 0, bindings, scratch_spans[part.device]);
     prepare_followers(std::move(bindings), scratch_spans[part.device]);
+    queue_of(part).wait();
   }
   std::uint64_t largest = 0;
   for (const Transfer& t : transfers_) {
@@ -250,7 +257,8 @@ std::uint64_t Program::follower_offset(graph::ValueId value) const {
   return static_cast<std::uint64_t>(at - ahead_.own.begin()) * follower_stride();
 }
 
-/// What followers do not have for themselves they share with the first instance: `bindings`.
+/// What followers do not have for themselves they share with the first instance: `bindings`. Where they go on, the last one draws to where the
+/// first instance does, which the first follower reads.
 void Program::prepare_followers(std::vector<SlotBinding> bindings, quern_span scratch) {
   if (ahead_.followers == 0) return;
   Part& part = parts_[0];
@@ -264,39 +272,45 @@ void Program::prepare_followers(std::vector<SlotBinding> bindings, quern_span sc
     io_bytes_ += bytes;
     binding_of(ahead_.token) = binding_of(ahead_.drawn);  // of the run before
     for (const graph::ValueId value : ahead_.own) binding_of(value) = memory.span(follower_offset(value), follower_stride());
-    part.plan->prepare(f + 1, bindings, scratch);
+    if (f + 1 == ahead_.followers && followers_go_on()) binding_of(ahead_.drawn) = span_of(ahead_.drawn, part.device);
+    part.plan->prepare(queue_of(part), f + 1, bindings, scratch);
   }
+  follower_points_.resize(ahead_.followers);
+}
+
+Program::FollowerPlace Program::follower_place(std::uint32_t follower, graph::ValueId value) {
+  if (value == ahead_.drawn && follower + 1 == ahead_.followers && followers_go_on()) return {*owners_.at({value, parts_[0].device}), 0};
+  return {follower_memory_.at(follower), follower_offset(value)};
 }
 
 void Program::write_follower(std::uint32_t follower, graph::ValueId value, std::span<const std::byte> bytes) {
-  follower_memory_.at(follower).write(follower_offset(value), bytes);
-}
-
-void Program::read_follower(std::uint32_t follower, graph::ValueId value, std::span<std::byte> bytes) const {
-  follower_memory_.at(follower).read(follower_offset(value), bytes);
+  const FollowerPlace place = follower_place(follower, value);
+  place.memory.write(queue_of(parts_[0]), place.offset, bytes);
 }
 
 void Program::write(graph::ValueId value, std::uint64_t offset, std::span<const std::byte> bytes) {
   for (std::uint32_t d = 0; d < devices_.size(); ++d) {
     const auto memory = owners_.find({value, d});
-    if (memory != owners_.end()) memory->second->write(offset, bytes);
+    if (memory != owners_.end()) memory->second->write(*queues_[d], offset, bytes);
   }
 }
 
-void Program::read(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const {
-  for (std::uint32_t d = 0; d < devices_.size(); ++d) {
-    const auto memory = owners_.find({value, d});
-    if (memory == owners_.end()) continue;
-    memory->second->read(offset, bytes);
-    return;
-  }
+/// A device that has the value.
+std::uint32_t Program::holder(graph::ValueId value) const {
+  const auto first = owners_.lower_bound({value, 0});
+  if (first != owners_.end() && first->first.first == value) return first->first.second;
   throw Error(QUERN_INTERNAL, concat("value '", graph_.value(value).name, "' has no memory to read"));
+}
+
+void Program::read(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const {
+  fetch(value, offset, bytes);
+  queues_[holder(value)]->wait();
 }
 
 void Program::copy_within(graph::ValueId value, std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
   for (std::uint32_t d = 0; d < devices_.size(); ++d) {
     const auto memory = owners_.find({value, d});
-    if (memory != owners_.end()) memory->second->copy_within(to, from, bytes);
+    if (memory != owners_.end()) memory->second->copy_within(*queues_[d], to, from, bytes);
   }
 }
 
@@ -323,23 +337,25 @@ void Program::copy(const Transfer& t, std::uint64_t bytes) {
   const double start = trace_ == nullptr ? 0 : trace_->now();
   Memory& from = *owners_.at({t.value, t.from});
   Memory& to = *owners_.at({t.value, t.to});
-  if (from.host() != nullptr) {
-    to.write(0, std::span(from.host(), bytes));
-  } else {
-    const std::span<std::byte> stage(staging_.data(), bytes);
-    from.read(0, stage);
-    to.write(0, stage);
-  }
+  const std::span<std::byte> stage = from.host() != nullptr ? std::span(from.host(), bytes) : std::span(staging_.data(), bytes);
+  if (from.host() == nullptr) from.read(*queues_[t.from], 0, stage);
+  finish(t.from);
+  to.write(*queues_[t.to], 0, stage);
   bytes_moved_ += bytes;
   if (trace_ != nullptr)
     trace_->add(concat("copy '", graph_.value(t.value).name, "' from ", devices_[t.from]->device()->label()), t.to + 1, start,
                 {{"bytes", bytes}});
 }
 
-void Program::run_recorded(Part& part, const std::vector<RunBound>& bounds, std::uint32_t followers) {
+/// One submit. A run that is recorded is waited for, so that its time is the device's.
+template <typename Submit>
+void Program::submit(Part& part, const Submit& submit) {
+  if (cancelled_) throw Error(QUERN_CANCELLED, "cancelled");
+  if (trace_ == nullptr) return submit();
   const double start = trace_->now();
   const quern_counters before = part.plan->counters();
-  part.plan->run(bounds, followers);
+  submit();
+  queue_of(part).wait();
   const quern_counters after = part.plan->counters();
   trace_->add(concat("run '", graph_.name(), "'"), part.device + 1, start,
               {{"nodes", part.nodes},
@@ -352,13 +368,71 @@ void Program::run_recorded(Part& part, const std::vector<RunBound>& bounds, std:
                {"bytes_between_host_and_device", after.host_copies - before.host_copies}});
 }
 
-void Program::run(const std::vector<RunBound>& bounds, std::uint32_t followers) {
-  for (Part& part : parts_) {
-    if (cancelled_) throw Error(QUERN_CANCELLED, "cancelled");
-    for (const std::size_t index : part.copies_in) copy(transfers_[index], bound_bytes(transfers_[index].value, bounds));
-    if (trace_ == nullptr) part.plan->run(bounds, followers);
-    else run_recorded(part, bounds, followers);
+/// Waits for a device, and throws what its parts failed with.
+void Program::finish(std::uint32_t device) {
+  queues_[device]->wait();
+  for (Part& part : parts_)
+    if (part.device == device && std::exchange(part.in_flight, false)) part.plan->check(0, 1);
+}
+
+/// `to` is filled when the queue of its device was waited for.
+void Program::fetch(graph::ValueId value, std::uint64_t offset, std::span<std::byte> to) const {
+  const std::uint32_t device = holder(value);
+  owners_.at({value, device})->read(*queues_[device], offset, to);
+}
+
+void Program::fetch_follower(std::uint32_t follower, const Results& results) {
+  for (const Result& result : results) {
+    const FollowerPlace place = follower_place(follower, result.value);
+    place.memory.read(queue_of(parts_[0]), place.offset, result.to);
   }
+}
+
+void Program::start_follower(std::uint32_t follower, const Results& results) {
+  Part& part = parts_[0];
+  submit(part, [&] { part.plan->submit_follower(queue_of(part), follower); });
+  fetch_follower(follower, results);
+  follower_points_.at(follower) = queue_of(part).last();
+}
+
+void Program::wait_for(std::uint32_t follower) {
+  queue_of(parts_[0]).wait(follower_points_.at(follower));
+  parts_[0].plan->check(follower + 1, 1);
+}
+
+void Program::run(const std::vector<RunBound>& bounds, const Results& results, std::span<const Results> followers) {
+  const auto count = static_cast<std::uint32_t>(followers.size());
+  try {
+    for (Part& part : parts_) {
+      for (const std::size_t index : part.copies_in) copy(transfers_[index], bound_bytes(transfers_[index].value, bounds));
+      const bool synchronous = queue_of(part).synchronous();
+      const std::uint32_t behind = synchronous ? count : 0;  // in the same submit
+      submit(part, [&] { part.plan->submit(queue_of(part), bounds, behind); });
+      if (synchronous) part.plan->check(0, behind + 1);
+      else part.in_flight = true;
+    }
+    for (const Result& result : results) fetch(result.value, 0, result.to);
+    if (count == 0) {
+      for (std::uint32_t d = 0; d < devices_.size(); ++d) finish(d);
+      return;
+    }
+    const std::uint64_t first = queue_of(parts_[0]).last();  // a program with followers has one part
+    for (std::uint32_t f = 0; f < count; ++f) {
+      if (followers_go_on()) start_follower(f, followers[f]);
+      else fetch_follower(f, followers[f]);
+    }
+    queue_of(parts_[0]).wait(first);
+    if (std::exchange(parts_[0].in_flight, false)) parts_[0].plan->check(0, 1);
+  } catch (...) {
+    drain();
+    throw;
+  }
+}
+
+void Program::drain() noexcept {
+  for (const std::shared_ptr<DeviceQueue>& queue : queues_)
+    if (queue != nullptr) queue->drain();
+  for (Part& part : parts_) part.in_flight = false;
 }
 
 std::vector<NodePlace> Program::node_places() const {

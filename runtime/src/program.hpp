@@ -57,6 +57,7 @@ class Program {
   /// is not the host's processors computes all of the graph.
   Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback, const std::string& force_kernel,
           const Assignment& assignment = {}, RunAhead ahead = {});
+  ~Program();
 
   const graph::Graph& graph() const noexcept { return graph_; }
   /// Devices (indices) whose parts read a value: where a constant has to be.
@@ -70,7 +71,8 @@ class Program {
 
   /// Binds a constant on one device, packed if packed() says so. The memory must outlive the program.
   void bind_constant(graph::ValueId value, std::uint32_t device, quern_span span);
-  /// Lets a state value of this program be the memory of another's value (the rope table, shared KV).
+  /// Lets a state value of this program be the memory of another's value (the rope table, shared KV). Both then use the owner's queue of that
+  /// device, so what one wrote is there for the other. Before prepare(), and behind the owner's.
   void share(graph::ValueId value, Program& owner, graph::ValueId owners_value);
   /// share() will follow: needs() leaves the value out from here on.
   void expect_shared(graph::ValueId value) { shared_.insert(value); }
@@ -83,18 +85,32 @@ class Program {
 
   void write(graph::ValueId value, std::uint64_t offset, std::span<const std::byte> bytes);
   void read(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
-  /// Copies within a value, wherever this program has it; the ranges lie apart. Done when it returns, as write and read are.
+  /// Copies within a value, wherever this program has it; the ranges lie apart. Runs, reads and writes behind it find the copy.
   void copy_within(graph::ValueId value, std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   /// Host address of a value, or null if no host-memory device holds it.
   std::byte* host(graph::ValueId value) const;
 
   /// How many runs may follow one without the host.
   std::uint32_t followers() const noexcept { return ahead_.followers; }
-  /// As write and read, of what a follower (from 0) has for itself.
+  /// Whether a follower may be started behind the last one, and the first of them be waited for while others are in flight.
+  bool followers_go_on() const noexcept { return ahead_.followers > 0 && !queue_of(parts_[0]).synchronous(); }
+  /// As write, of what a follower (from 0) has for itself.
   void write_follower(std::uint32_t follower, graph::ValueId value, std::span<const std::byte> bytes);
-  void read_follower(std::uint32_t follower, graph::ValueId value, std::span<std::byte> bytes) const;
 
-  void run(const std::vector<RunBound>& bounds, std::uint32_t followers = 0);
+  /// What to read of a value behind a run.
+  struct Result {
+    graph::ValueId value;
+    std::span<std::byte> to;
+  };
+  using Results = std::vector<Result>;
+  /// Runs the first instance within `bounds` and waits for it and its results. So many followers go behind it, each with its results, which
+  /// are there when wait_for() returned. Throws what a device throws; nothing is in flight then. Error(QUERN_CANCELLED) after cancel().
+  void run(const std::vector<RunBound>& bounds, const Results& results = {}, std::span<const Results> followers = {});
+  /// Starts one follower more, behind those in flight; the same one has been waited for.
+  void start_follower(std::uint32_t follower, const Results& results);
+  void wait_for(std::uint32_t follower);
+  /// Nothing of this program is in flight behind it.
+  void drain() noexcept;
   /// From any thread: ends the run in flight, and those to come until clear_cancel().
   void cancel() noexcept;
   void clear_cancel() noexcept { cancelled_ = false; }
@@ -129,6 +145,7 @@ class Program {
     std::unique_ptr<Plan> plan;
     std::vector<std::size_t> copies_in;  // indices into transfers_
     std::uint32_t nodes;
+    bool in_flight = false;  // since it was checked last
   };
   struct Transfer {
     graph::ValueId value;
@@ -137,8 +154,19 @@ class Program {
   using Place = std::pair<graph::ValueId, std::uint32_t>;  // value, device
 
   graph::ValueId root(graph::ValueId value) const;
+  DeviceQueue& queue_of(const Part& part) const { return *queues_[part.device]; }
   void copy(const Transfer& transfer, std::uint64_t bytes);
-  void run_recorded(Part& part, const std::vector<RunBound>& bounds, std::uint32_t followers);
+  template <typename Submit>
+  void submit(Part& part, const Submit& submit);
+  void finish(std::uint32_t device);
+  std::uint32_t holder(graph::ValueId value) const;
+  void fetch(graph::ValueId value, std::uint64_t offset, std::span<std::byte> to) const;
+  void fetch_follower(std::uint32_t follower, const Results& results);
+  struct FollowerPlace {
+    Memory& memory;
+    std::uint64_t offset;
+  };
+  FollowerPlace follower_place(std::uint32_t follower, graph::ValueId value);
   std::uint64_t follower_stride() const;
   std::uint64_t follower_offset(graph::ValueId value) const;
   void prepare_followers(std::vector<SlotBinding> bindings, quern_span scratch);
@@ -160,12 +188,14 @@ class Program {
   std::map<Place, Memory*> owners_;  // for read and write of what this program owns
   std::vector<std::unique_ptr<Memory>> memory_;
   RunAhead ahead_;
-  std::vector<Memory> follower_memory_;  // of each, its own values one behind the other
+  std::vector<Memory> follower_memory_;         // of each, its own values one behind the other
+  std::vector<std::uint64_t> follower_points_;  // of each, when its last run and results are there
   std::vector<std::byte> staging_;
   Trace* trace_ = nullptr;
   std::atomic<bool> cancelled_{false};
   std::uint64_t bytes_moved_ = 0;
   std::uint64_t state_bytes_ = 0, scratch_bytes_ = 0, io_bytes_ = 0;
+  std::vector<std::shared_ptr<DeviceQueue>> queues_;  // by device
 };
 
 }  // namespace quern::runtime

@@ -235,8 +235,15 @@ OpResult run_op(const OpRun& run) {
   }
   const Memory scratch = budget->allocate(plan.scratch_bytes(), QUERN_USAGE_SCRATCH, "scratch of an op");
   const Memory kept = budget->reserve(plan.private_bytes(), "what a plan keeps for itself");
-  plan.prepare(0, bindings, scratch.span());
-  plan.run({});
+  DeviceQueue& queue = budget->queue();
+  const struct Drain {  // before the memory goes
+    DeviceQueue& queue;
+    ~Drain() { queue.drain(); }
+  } drain{queue};
+  plan.prepare(queue, 0, bindings, scratch.span());
+  plan.submit(queue, {});
+  queue.wait();
+  plan.check(0, 1);
   for (const KernelUse& kernel : plan.kernels()) result.kernels += concat(result.kernels.empty() ? "" : ", ", kernel.name);
   return result;
 }

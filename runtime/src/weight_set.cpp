@@ -68,10 +68,8 @@ void WeightSet::pack(std::size_t i, std::span<const std::byte> source, quern_spa
     from = staging.span();
   }
   const quern_array sources{&from, 1, sizeof(from)}, destinations{&destination, 1, sizeof(destination)};
-  const loader::Device& device = *device_->device();
-  AbiError error;
-  error.check(device.api().weights_pack(device.handle(), nullptr, &item_at(items_, i), &sources, &destinations, nullptr, error.out()),
-              concat(device.label(), ": packing a weight as ", weights_[i].layout));
+  device_->queue().pack(item_at(items_, i), sources, destinations, concat("packing a weight as ", weights_[i].layout));
+  device_->queue().wait();
 }
 
 }  // namespace quern::runtime

@@ -122,6 +122,28 @@ class SplitTexts(Split, Texts):
     pass
 
 
+class Queues(Real):
+    """The CPU's ops behind queues, in memory of their own: eight tokens of the shortest chat."""
+
+    TOKENS = 8
+
+    def answer(self, backends, **more):
+        chat = min((chat for chat in GOLDEN["chats"] if len(chat["greedy_ids"]) >= self.TOKENS and min(chat["margins"][:self.TOKENS]) >= CLOSE),
+                   key=lambda chat: len(chat["prompt_ids"]))
+        answer = self.quern_json("run", self.model, "--messages", self.write("messages.json", json.dumps(chat["messages"])),
+                                 "--temperature", "0", "--max-tokens", self.TOKENS, *EXACT,
+                                 env={**self.settings, "QUERN_BACKEND": backends, "QUERN_LOG": "error",
+                                      "QUERN_BACKEND_EXTRA_PATH": os.environ["QUERN_TEST_QUEUED"], **more})
+        self.assertEqual(answer["ids"], chat["greedy_ids"][:self.TOKENS])
+        return answer["statistics"]
+
+    def test_alone(self):
+        self.assertEqual(self.answer("queued")["cuts"], [])
+
+    def test_split_with_the_cpu(self):
+        self.assertGreater(len(self.answer("queued,cpu", QUERN_TEST_REFUSED_OP="1")["cuts"]), 0)  # add, as ops.def numbers it
+
+
 class Fast(Real):
     """Fast numerics (int8 activations) on the golden ids: where the two best logits differ by 0.3 or more, the best is the same."""
 

@@ -61,6 +61,10 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"probe_misses_library", Stage::probe, "QUERN-L-0406", "needs the driver library libzoo_driver.so.1",
                 "install zoo-driver-package"},
         Refused{"probe_lies", Stage::probe, "QUERN-L-0407", "4 of 1 devices passed", "author"},
+        Refused{"no_queue", Stage::probe, "QUERN-L-0406", "no_queue:0: cannot be driven: it is not synchronous, and makes no queue",
+                "author"},
+        Refused{"wide_alignment", Stage::probe, "QUERN-L-0406", "multiples of 65536 bytes, and the runtime gives multiples of 4096",
+                "author"},
         Refused{"bad_info", Stage::probe, "QUERN-L-0406", "memory alignment 3 is not a power of two", "author"},
         Refused{"entry_crashes", Stage::negotiate, "QUERN-L-0308", "in its entry", "another version"}),
     [](const testing::TestParamInfo<Refused>& animal) { return std::string(animal.param.id); });

@@ -61,6 +61,11 @@ def main():
     run("cmake", "--build", work / "raw_by_cmake")
     check(work / "raw_by_cmake" / "libbackend_sample_raw.so", test_program, header_hash)
 
+    # The one in C, as strict C99, behind queues; the suite runs it (conformance.c99_sample).
+    run("cmake", "-S", sample / "c99", "-B", work / "c99_by_cmake", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", work / "c99_by_cmake")
+    print(run(sys.executable, HERE / "plugin_file_test.py", work / "c99_by_cmake" / "libbackend_sample_c99.so", header_hash).strip())
+
     # The line of the sample's README, as it is written there.
     as_written = re.search(r"^    (g\+\+ (?:.*\\\n)*.*)", (sample / "README.md").read_text(), re.M).group(1)
     assert "--variable=map" in as_written, as_written

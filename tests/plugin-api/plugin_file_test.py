@@ -41,7 +41,8 @@ def main():
     own = int(re.search(r"^#define QUERN_ABI_MINOR (\d+)u", HEADER.read_text(), re.M)[1])
     assert magic == 0x314E5251 and size == NOTE.size and epochs == 2 and min_host == 0, fields
     assert minor == own or (header_hash == 0 and minor < own), fields
-    assert device_class == 6 and features == 0 and deps == 0 and len(ours[0]) == NOTE.size, fields
+    # Behind the note of a plugin in C, which has no empty array, are four zeros.
+    assert device_class == 6 and features == 0 and deps == 0 and ours[0][NOTE.size:] in (b"", bytes(4)), fields
     assert f"libbackend_{name.rstrip(bytes(1)).decode()}.so" == path.name and version.rstrip(b"\0") == b"1.0.0", fields
     if len(sys.argv) > 2:
         assert header_hash == int(sys.argv[2], 0), f"header hash {header_hash:#x}, wanted {sys.argv[2]}"

@@ -1,6 +1,6 @@
 // Steps that a device is given before the host has seen what the one before drew: answers are those of steps one by one.
 //
-// The device is the CPU backend behind buffers. A request for logprobs reads the logits of each step, so that none follows another: what
+// The devices are the CPU backend behind buffers, and the same behind queues, where each token comes as its own step is done. A request for logprobs reads the logits of each step, so that none follows another: what
 // it draws is what the others are compared with.
 #include "api_support.hpp"
 
@@ -13,16 +13,16 @@ namespace {
 
 const std::vector<std::int32_t> prompt{1, 50, 51, 52};
 
-quern_runtime_options buffered() {
+quern_runtime_options of_backend(const char* backend) {
   quern_runtime_options options{};
-  options.backend = "buffered";
-  options.backend_extra_path = QUERN_BUFFERED_DIRECTORY;
+  options.backend = backend;
+  options.backend_extra_path = QUERN_BUFFERED_DIRECTORY ":" QUERN_QUEUED_DIRECTORY;
   return options;
 }
 
-class RunAhead : public testing::Test {
+class RunAhead : public testing::TestWithParam<const char*> {
  protected:
-  Handle<quern_runtime> runtime = make_runtime(buffered());
+  Handle<quern_runtime> runtime = make_runtime(of_backend(GetParam()));
   Handle<quern_model> model = load(runtime.get(), model_path("micro-llama-q8_0.gguf"), {.struct_size = 0, .context = 128, .sequences = 2});
   Handle<quern_session> session = make_session(model.get(), {.struct_size = 0, .sequences = 2});
 
@@ -49,7 +49,7 @@ std::size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-TEST_F(RunAhead, AnswersAreThoseOfStepsOneByOne) {
+TEST_P(RunAhead, AnswersAreThoseOfStepsOneByOne) {
   quern_sampling warm{};
   warm.struct_size = sizeof warm;
   warm.temperature = 0.9f;
@@ -64,20 +64,25 @@ TEST_F(RunAhead, AnswersAreThoseOfStepsOneByOne) {
     }
 }
 
-TEST_F(RunAhead, FourStepsAreOneSubmit) {
+TEST_P(RunAhead, FourStepsAreInFlight) {
   ASSERT_EQ(quern_session_trace_start(session.get()), QUERN_OK);
   const TestClock clock;
   clock.step(std::chrono::nanoseconds(100));  // so a step of one row takes microseconds, however busy the machine is
   const std::vector<std::int32_t> ids =
-      draw(session.get(), request(prompt, 0, 102));  // the prompt's, one alone that tells what a step takes, 25 times four
+      draw(session.get(), request(prompt, 0, 102));  // the prompt's, one alone that says what a step takes, 25 times four
   ASSERT_EQ(ids.size(), 102u);
   const std::string events = trace();
-  EXPECT_EQ(count(events, R"("followers": 3)"), 25u) << events;
-  EXPECT_EQ(count(events, R"("runs": 4)"), 25u) << events;
+  if (GetParam() == std::string_view("buffered")) {  // one submit
+    EXPECT_EQ(count(events, R"("followers": 3)"), 25u) << events;
+    EXPECT_EQ(count(events, R"("runs": 4)"), 25u) << events;
+  } else {  // a step with three behind it, and then one goes behind each that is done
+    EXPECT_EQ(count(events, R"("followers": 3)"), 1u) << events;
+    EXPECT_EQ(count(events, R"("runs": 1)"), 102u) << events;
+  }
   EXPECT_EQ(count(events, R"("name": "run )"), count(events, R"("submits": 1)")) << events;
 }
 
-TEST_F(RunAhead, PenaltiesAndLogprobsWantTheHostBetweenSteps) {
+TEST_P(RunAhead, PenaltiesAndLogprobsWantTheHostBetweenSteps) {
   quern_sampling penalised{};
   penalised.struct_size = sizeof penalised;
   penalised.repeat_penalty = 1.3f;
@@ -100,7 +105,7 @@ struct Stop {
   }
 };
 
-TEST_F(RunAhead, AnAnswerThatEndsWithinAGroupLeavesNothingOfTheRest) {
+TEST_P(RunAhead, AnAnswerThatEndsWithinAGroupLeavesNothingOfTheRest) {
   const std::vector<std::int32_t> all = one_by_one(request(prompt, 0, 60));
   for (const std::size_t after : {3u, 4u, 5u, 6u, 7u}) {
     ASSERT_EQ(quern_sequence_truncate(session.get(), 0, 0), QUERN_OK);
@@ -124,23 +129,28 @@ TEST_F(RunAhead, AnAnswerThatEndsWithinAGroupLeavesNothingOfTheRest) {
   }
 }
 
-TEST_F(RunAhead, TheContextEndsWhereItDoes) {
+TEST_P(RunAhead, TheContextEndsWhereItDoes) {
   quern_request r = request(prompt, 0, 0);
   const std::vector<std::int32_t> ids = draw(session.get(), r);
   EXPECT_EQ(ids.size(), 128 - prompt.size() + 1);
   EXPECT_EQ(ids, one_by_one(r));
 }
 
-TEST_F(RunAhead, AFailedFollowerFailsTheCallAndLeavesTheSequenceWhole) {
+TEST_P(RunAhead, AFailedFollowerFailsTheCallAndLeavesTheSequenceWhole) {
   const std::vector<std::int32_t> all = one_by_one(request(prompt, 0, 20));
+  const TestClock clock;
+  clock.step(std::chrono::nanoseconds(100));
   ::setenv("QUERN_TEST_FAIL_FOLLOWERS", "1", 1);  // NOLINT(concurrency-mt-unsafe): no other thread reads it now
   const quern_request r = request(prompt, 0, 20);
   quern_generation* generation = nullptr;
   EXPECT_EQ(quern_generate(session.get(), &r, 1, &generation), QUERN_INTERNAL);
   ::unsetenv("QUERN_TEST_FAIL_FOLLOWERS");  // NOLINT(concurrency-mt-unsafe)
-  EXPECT_EQ(length(), prompt.size() + 1);   // what was computed one by one
+  // What was computed one by one, and behind queues the step that was done before its follower failed.
+  EXPECT_EQ(length(), prompt.size() + (GetParam() == std::string_view("queued") ? 2 : 1));
   EXPECT_EQ(draw(session.get(), r), all);
 }
+
+INSTANTIATE_TEST_SUITE_P(On, RunAhead, testing::Values("buffered", "queued"), [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace quern::test

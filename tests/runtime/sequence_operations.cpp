@@ -420,7 +420,7 @@ int main(int argc, char** argv) {
   options.struct_size = sizeof options;
   options.ignore_environment = 1;
   (std::strchr(argv[1], ':') == nullptr ? options.backend : options.device) = argv[1];
-  options.backend_extra_path = QUERN_BUFFERED_DIRECTORY ":" QUERN_SAMPLE_DIRECTORY;
+  options.backend_extra_path = QUERN_BUFFERED_DIRECTORY ":" QUERN_QUEUED_DIRECTORY ":" QUERN_SAMPLE_DIRECTORY;
   options.deterministic = QUERN_DETERMINISTIC_ON;
   quern_runtime* runtime = nullptr;
   must(quern_runtime_create(&options, &runtime), "the runtime");

@@ -270,6 +270,7 @@ TEST_P(Sequences, RestoredOverSharedPagesTheyAreWhatWasSaved) {
 std::string where_of(const testing::TestParamInfo<Where>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(On, Sequences,
                          testing::Values(Where{"Cpu", "cpu", nullptr}, Where{"Buffers", "buffered", QUERN_BUFFERED_DIRECTORY},
+                                         Where{"Queues", "queued", QUERN_QUEUED_DIRECTORY},
                                          Where{"TwoPlugins", "sample,cpu", QUERN_SAMPLE_DIRECTORY}),
                          where_of);
 

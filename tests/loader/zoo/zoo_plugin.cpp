@@ -52,6 +52,8 @@
 #define ZOO_PROBE_SPINS 36
 #define ZOO_HOSTILE_TEXT 37
 #define ZOO_PROBE_MEETS 40
+#define ZOO_NO_QUEUE 41
+#define ZOO_WIDE_ALIGNMENT 42
 
 #ifndef ZOO_FAULT
 #define ZOO_FAULT ZOO_NOTHING
@@ -296,6 +298,10 @@ quern_status device_info(quern_plugin*, uint32_t index, quern_device_info* out, 
   out->memory_alignment = 64;
 #if ZOO_FAULT == ZOO_BAD_DEVICE_INFO
   out->memory_alignment = 3;
+#elif ZOO_FAULT == ZOO_WIDE_ALIGNMENT
+  out->memory_alignment = 65536;
+#elif ZOO_FAULT == ZOO_NO_QUEUE
+  out->caps = QUERN_CAP_HOST_MEMORY;
 #endif
   out->heap_count = 1;
   return QUERN_OK;
@@ -328,6 +334,14 @@ quern_status instance_create(quern_plan*, const quern_instance_options*, quern_i
 quern_status instance_destroy(quern_instance*, quern_error*) { return QUERN_OK; }
 quern_status prepare(quern_device*, quern_queue*, const quern_array*, const quern_sync*, quern_error*) { return QUERN_UNSUPPORTED; }
 quern_status submit(quern_device*, quern_queue*, const quern_array*, quern_error*) { return QUERN_UNSUPPORTED; }
+
+quern_status queue_create(quern_device*, uint32_t, quern_queue**, quern_error* error) {
+  return fail(error, QUERN_UNSUPPORTED, "the zoo has no queues");
+}
+quern_status queue_destroy(quern_queue*, quern_error*) { return QUERN_OK; }
+quern_status fence_create(quern_device*, uint64_t, uint32_t, quern_fence**, quern_error*) { return QUERN_UNSUPPORTED; }
+quern_status fence_destroy(quern_fence*, quern_error*) { return QUERN_OK; }
+quern_status fence_wait(quern_device*, const quern_array*, uint32_t, uint64_t, quern_error*) { return QUERN_UNSUPPORTED; }
 
 }  // namespace
 
@@ -365,6 +379,11 @@ extern "C" __attribute__((visibility("default"))) quern_status ZOO_ENTRY(const q
   api.instance_destroy = instance_destroy;
   api.prepare = prepare;
   api.submit = submit;
+  api.queue_create = queue_create;
+  api.queue_destroy = queue_destroy;
+  api.fence_create = fence_create;
+  api.fence_destroy = fence_destroy;
+  api.fence_wait = fence_wait;
 #if ZOO_FAULT == ZOO_NULL_FUNCTION
   api.compile = nullptr;
 #elif ZOO_FAULT == ZOO_OTHER_ID
