@@ -96,7 +96,8 @@ Memory MemoryBudget::allocate(std::uint64_t bytes, std::uint32_t usage, const ch
     options.header = {sizeof(options), QUERN_TYPE_BUFFER_OPTIONS, nullptr};
     options.usage = usage;
     AbiError error;
-    const quern_status status = device_->api().buffer_create(device_->handle(), &options, bytes, &memory.buffer_, error.out());
+    const quern_status status =
+        device_->call<&quern_plugin_api::buffer_create>(device_->handle(), &options, bytes, &memory.buffer_, error.out());
     if (status != QUERN_OK) refuse(status, concat(byte_words(error.get().available), " available: ", error.text()));
   }
   own(memory, bytes, before);
@@ -125,7 +126,7 @@ MemoryStatistics MemoryBudget::statistics() const {
 
 void MemoryBudget::release(Memory& memory) noexcept {
   if (memory.mapping_ != nullptr) munmap(memory.mapping_, memory.mapped_);
-  if (memory.buffer_ != nullptr) device_->api().buffer_destroy(memory.buffer_, nullptr);
+  if (memory.buffer_ != nullptr) device_->call<&quern_plugin_api::buffer_destroy>(memory.buffer_, nullptr);
   counters_->in_use.fetch_sub(memory.bytes_);
 }
 
@@ -158,7 +159,8 @@ void Memory::write(std::uint64_t offset, std::span<const std::byte> from) {
   }
   const quern_span to = span(offset, from.size());
   AbiError error;
-  error.check(budget_->device_->api().upload(budget_->device_->handle(), nullptr, &to, from.data(), from.size(), nullptr, error.out()),
+  error.check(budget_->device_->call<&quern_plugin_api::upload>(budget_->device_->handle(), nullptr, &to, from.data(), from.size(), nullptr,
+                                                                error.out()),
               concat(budget_->device_->label(), ": upload"));
 }
 
@@ -170,7 +172,8 @@ void Memory::read(std::uint64_t offset, std::span<std::byte> to) const {
   }
   const quern_span from = span(offset, to.size());
   AbiError error;
-  error.check(budget_->device_->api().download(budget_->device_->handle(), nullptr, to.data(), &from, to.size(), nullptr, error.out()),
+  error.check(budget_->device_->call<&quern_plugin_api::download>(budget_->device_->handle(), nullptr, to.data(), &from, to.size(), nullptr,
+                                                                  error.out()),
               concat(budget_->device_->label(), ": download"));
 }
 
@@ -189,7 +192,8 @@ void Memory::copy_within(std::uint64_t to, std::uint64_t from, std::uint64_t byt
   }
   const quern_span target = span(to, bytes), source = span(from, bytes);
   AbiError error;
-  error.check(device.api().copy(device.handle(), nullptr, &target, &source, bytes, nullptr, error.out()), concat(device.label(), ": copy"));
+  error.check(device.call<&quern_plugin_api::copy>(device.handle(), nullptr, &target, &source, bytes, nullptr, error.out()),
+              concat(device.label(), ": copy"));
 }
 
 void Memory::fill_zero() {
