@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -193,9 +194,12 @@ void watch_plugin_calls() {
   other.ss_size = sizeof stack;
   sigaltstack(&other, nullptr);
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
-    handle_if_default(signal, [](struct sigaction& action) { action.sa_sigaction = on_crash; }, SA_SIGINFO | static_cast<int>(SA_ONSTACK));
-  handle_if_default(SIGINT, [](struct sigaction& action) { action.sa_handler = on_interrupt_in_a_call; }, SA_RESTART);
-  handle_if_default(SIGALRM, [](struct sigaction& action) { action.sa_handler = on_tick; }, SA_RESTART);
+    handle_if_default(
+        signal, [](struct sigaction& action) { action.sa_sigaction = on_crash; }, SA_SIGINFO | static_cast<int>(SA_ONSTACK));
+  handle_if_default(
+      SIGINT, [](struct sigaction& action) { action.sa_handler = on_interrupt_in_a_call; }, SA_RESTART);
+  handle_if_default(
+      SIGALRM, [](struct sigaction& action) { action.sa_handler = on_tick; }, SA_RESTART);
   std::set_terminate(on_terminate);
   std::atexit(on_exit_in_a_call);
   std::at_quick_exit(on_exit_in_a_call);

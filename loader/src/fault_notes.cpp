@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -96,9 +95,7 @@ std::optional<KeptFault> find_fault(const std::string& file, const std::string& 
   const std::optional<std::string> text = read_kept(file, problem);
   if (!text) return std::nullopt;
   const std::vector<std::string> lines = lines_of(*text);
-  const auto plain = [](const std::string& word) {
-    return std::ranges::all_of(word, [](char c) { return c > ' ' && c < 0x7f; });
-  };
+  const auto plain = [](const std::string& word) { return std::ranges::all_of(word, [](char c) { return c > ' ' && c < 0x7f; }); };
   if (lines.size() != 7 || lines[0] != fault_head || lines[6] != fault_end || !plain(lines[2]) || !plain(lines[3])) {
     problem = concat(file, ": damaged: not a kept fault");
     return std::nullopt;
