@@ -59,7 +59,7 @@ bool stands_for_root(uid_t user) {
 std::optional<Others> others(const std::string& path, const struct stat& info, bool sticky_guards) {
   const std::string word = shell_word(path);
   if (info.st_uid != 0 && info.st_uid != ::geteuid() && !stands_for_root(info.st_uid))
-    return Others{path, concat("its owner, user ", info.st_uid), concat("sudo chown root ", word), true};
+    return Others{path, concat("its owner (user ", info.st_uid, ")"), concat("sudo chown root ", word), true};
   if (sticky_guards && (info.st_mode & S_ISVTX)) return std::nullopt;
   if (info.st_mode & S_IWOTH) return Others{path, "everyone", concat("chmod o-w ", word)};
   if ((info.st_mode & S_IWGRP) && info.st_gid != 0 && !is_private_group(info.st_gid, info.st_uid))

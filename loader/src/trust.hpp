@@ -10,7 +10,7 @@ namespace quern::loader {
 
 struct Others {
   std::string path;    // of the file or folder
-  std::string who;     // "everyone", "the group 44", "its owner, user 1000"
+  std::string who;     // "everyone", "the group 44", "its owner (user 1000)"
   std::string remedy;  // a command
   bool owner = false;  // it is another user's
 };

@@ -128,7 +128,7 @@ TEST(Discovery, ADirectoryOfAnotherUserIsRefused) {
   const Discovery found = discover(Settings(), {m.root / "plugins"});
   EXPECT_TRUE(found.files.empty());
   EXPECT_EQ(found.notes.at(0).code, "QUERN-L-0013");
-  EXPECT_THAT(found.notes[0].cause, HasSubstr("its owner, user 54321"));
+  EXPECT_THAT(found.notes[0].cause, HasSubstr("its owner (user 54321)"));
   EXPECT_EQ(found.notes[0].remedy, "sudo chown root " + (m.root / "plugins"));
 }
 

@@ -64,8 +64,14 @@ TEST(OpenCalls, OfOtherThreadsComeBehindOnesOwn) {
 
 TEST(OpenCalls, HaveNumbersOfTheirOwn) {
   OpenCallInfo first, second;
-  { const OpenCall call(target("zoo:0"), "submit"); ASSERT_TRUE(read_open_call(0, first)); }
-  { const OpenCall call(target("zoo:0"), "submit"); ASSERT_TRUE(read_open_call(0, second)); }
+  {
+    const OpenCall call(target("zoo:0"), "submit");
+    ASSERT_TRUE(read_open_call(0, first));
+  }
+  {
+    const OpenCall call(target("zoo:0"), "submit");
+    ASSERT_TRUE(read_open_call(0, second));
+  }
   EXPECT_NE(first.number, second.number);
 }
 
