@@ -90,6 +90,12 @@ bool TerminalOutput::is_terminal() const { return ::isatty(file_) == 1; }
 
 int TerminalOutput::write(std::string_view text) { return escapes() ? put(pieces_.add(text)) : put(text); }
 
+void TerminalOutput::write_in_handler(int file, std::string_view line) noexcept {
+  TerminalOutput output(file, Kind::messages);
+  if (output.is_terminal()) output.put("\n");
+  output.put(line);
+}
+
 int TerminalOutput::write_json(std::string_view json) {
   if (!escapes()) return put(json);
   const bool ends_line = json.ends_with('\n');

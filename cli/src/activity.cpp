@@ -40,7 +40,7 @@ bool is_own_folder(const std::string& path) {
 }  // namespace
 
 std::optional<std::string> activity_folder(bool make) {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  const char* runtime = ::secure_getenv("XDG_RUNTIME_DIR");
   const std::string path = runtime != nullptr && *runtime == '/' ? std::string(runtime) + "/quern"
                                                                  : "/tmp/quern-" + std::to_string(getuid());
   if (make) mkdir(path.c_str(), 0700);  // where it is there already, it must be the user's own all the same

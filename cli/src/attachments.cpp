@@ -91,7 +91,7 @@ Completion complete_command(std::string_view text, std::size_t cursor) {
 }  // namespace
 
 std::string home_expanded(const std::string& path) {
-  const char* home = std::getenv("HOME");
+  const char* home = ::secure_getenv("HOME");
   return path.starts_with("~/") && home != nullptr && *home != '\0' ? home + path.substr(1) : path;
 }
 

@@ -51,7 +51,7 @@ void require_key(const std::string& key, bool in_section, const std::string& ori
 }  // namespace
 
 std::optional<std::string> process_environment(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = ::secure_getenv(name);
   if (value == nullptr || *value == '\0') return {};
   return std::string(value);
 }

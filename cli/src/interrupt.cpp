@@ -1,5 +1,7 @@
 #include "interrupt.hpp"
 
+#include "plugin_fault.hpp"
+
 #include <termios.h>
 #include <unistd.h>
 
@@ -20,14 +22,19 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 void on_interrupt(int) {
   const int before = interrupts.fetch_add(1);
   quern_session* session = guarded_session.load();
+  if (before == 0 && second_ends.load()) watch_for_hang(AtHang::end_the_program);  // before the cancel, which comes to the plugin too
   if (before == 0 && session != nullptr) quern_cancel(session);
   if (before == 0 || !second_ends.load()) return;
-  if (typing_hidden.load()) tcsetattr(STDIN_FILENO, TCSANOW, &with_typing);
+  show_typing();
   std::signal(SIGINT, SIG_DFL);
   std::raise(SIGINT);
 }
 
 }  // namespace
+
+void show_typing() noexcept {
+  if (typing_hidden.load()) tcsetattr(STDIN_FILENO, TCSANOW, &with_typing);
+}
 
 InterruptGuard::InterruptGuard(quern_session* session, Typing typing, Second second)
     : previous_session_(guarded_session.exchange(session)), previous_second_ends_(second_ends.exchange(second == Second::ends)) {
@@ -45,6 +52,7 @@ InterruptGuard::InterruptGuard(quern_session* session, Typing typing, Second sec
 }
 
 InterruptGuard::~InterruptGuard() {
+  end_hang_watch();
   if (hides_) {
     tcsetattr(STDIN_FILENO, TCSANOW, &with_typing);
     typing_hidden = false;

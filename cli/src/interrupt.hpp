@@ -7,8 +7,12 @@
 
 namespace quern::cli {
 
+/// Shows what is typed again, where a guard hides it. Safe in a signal handler.
+void show_typing() noexcept;
+
 /// While this lives, the first SIGINT does not end the program. It interrupts a read and, with a session, cancels what runs on it. A second one
-/// ends the program after all, so that a call that hangs can be left; where they are only counted, none does. Guards may be nested; the innermost
+/// ends the program after all, and so does a call into a plugin that goes on for four seconds (plugin_fault.hpp); where they are only counted,
+/// neither does. Guards may be nested; the innermost
 /// is in force. With hidden typing the terminal does not show what is typed in the meantime; it waits for the next read.
 class InterruptGuard {
  public:

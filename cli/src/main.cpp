@@ -5,6 +5,7 @@
 #include "log.hpp"
 #include "model_path.hpp"
 #include "output.hpp"
+#include "plugin_fault.hpp"
 #include "show_config.hpp"
 #include "verbs/verbs.hpp"
 
@@ -110,5 +111,6 @@ int guarded_main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   quern::hold_standard_descriptors();
+  quern::cli::watch_plugin_calls();
   return quern::cli::guarded_main({argv + (argc > 0 ? 1 : 0), argv + argc});
 }

@@ -49,6 +49,8 @@ void write_error_page(std::string_view page) {
   messages().write(page);
 }
 
+void write_error_in_handler(std::string_view line) noexcept { TerminalOutput::write_in_handler(STDERR_FILENO, line); }
+
 bool draws_on_error() {
   static const bool terminal = messages().is_terminal();
   return terminal;

@@ -27,6 +27,9 @@ void write_error_line(std::string_view line);
 /// The same of several lines; the last one has its newline.
 void write_error_page(std::string_view page);
 
+/// Bytes that are printable already, to standard error, from a signal handler.
+void write_error_in_handler(std::string_view line) noexcept;
+
 /// Whether standard error is a terminal: only then something may be drawn there.
 bool draws_on_error();
 void draw_on_error(const Drawing& drawing);

@@ -23,7 +23,7 @@ using OpTensor = Handle<quern_tensor, quern_tensor_release>;
 class TinyModelFile {
  public:
   TinyModelFile() {
-    const char* temporary = std::getenv("TMPDIR");
+    const char* temporary = ::secure_getenv("TMPDIR");
     const std::string above = temporary != nullptr && *temporary == '/' ? temporary : "/tmp";
     folder_ = above + "/quern-try-XXXXXX";
     if (mkdtemp(folder_.data()) == nullptr)

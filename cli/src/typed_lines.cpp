@@ -16,8 +16,8 @@ constexpr std::size_t longest_line = 64 << 10;
 constexpr std::uint64_t most_file = 8 << 20;
 
 std::string folder_of_state() {
-  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') return std::string(state) + "/quern";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') return std::string(home) + "/.local/state/quern";
+  if (const char* state = ::secure_getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') return std::string(state) + "/quern";
+  if (const char* home = ::secure_getenv("HOME"); home != nullptr && *home == '/') return std::string(home) + "/.local/state/quern";
   return "";
 }
 

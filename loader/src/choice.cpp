@@ -112,6 +112,30 @@ std::string named_label(const Demand& demand, const std::vector<Candidate>& kept
   return {};
 }
 
+std::vector<std::string> plugins_behind(const Survey& survey) {
+  std::vector<std::string> ids;
+  for (const Surveyed& p : survey.plugins)
+    if (p.usable() && p.fault && p.fault->ended_the_program()) ids.push_back(p.found.id);
+  return ids;
+}
+
+/// What an earlier program met in a plugin that may be used.
+std::vector<ReportEntry> faults_of(const Demand& demand, const Survey& survey) {
+  std::vector<ReportEntry> notes;
+  for (const Surveyed& p : survey.plugins) {
+    if (!p.usable() || !p.fault) continue;
+    const bool behind = p.fault->ended_the_program() && !demand.is_made();
+    ReportEntry note = system_note(
+        Status::warning, code::plugin_faulted,
+        concat(p.path, ": ", p.fault->words(p.found.id), " in an earlier run", behind ? "; it comes behind all other devices" : ""),
+        concat("install another version of the plugin, or leave it out; QUERN_BACKEND=", p.found.id, " tries it again"));
+    note.path = p.path;
+    note.words["id"] = p.found.id;
+    notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
 }  // namespace
 
 Choice choose(const Settings& settings, const Demand& demand, const Survey& survey, const std::vector<GraphicsCard>& cards) {
@@ -125,13 +149,14 @@ Choice choose(const Settings& settings, const Demand& demand, const Survey& surv
       dropped.push_back({std::move(c), code::device_hidden, *why, concat("change ", settings.cuda_visible_devices.source)});
     else seen.push_back(std::move(c));
   std::vector<Candidate> kept = keep_named(std::move(seen), demand, demand.words(), dropped);
-  const RankRules rules{demand.ids(), named_label(demand, kept)};
+  const RankRules rules{demand.ids(), named_label(demand, kept), demand.is_made() ? std::vector<std::string>() : plugins_behind(survey)};
   Ranking ranking = rank(std::move(kept), rules);
   std::ranges::move(ranking.dropped, std::back_inserter(dropped));
   choice.candidates = std::move(ranking.order);
   if (!demand.contradiction().empty()) choice.candidates.clear();
 
   for (const Dropped& d : dropped) skip(choice.entries, d);
+  choice.notes = faults_of(demand, survey);
   for (ReportEntry& e : choice.entries) {
     for (DeviceReport& d : e.devices)
       for (std::size_t r = 0; r < choice.candidates.size(); ++r)
@@ -205,6 +230,29 @@ static std::string remedy_for_missing(const std::string& id, const Choice& choic
   return meant.empty() || meant == id ? concat("install quern-backend-", id) : concat("did you mean ", meant, "?");
 }
 
+/// Why a backend has no candidate, and what to do.
+static std::pair<std::string, std::string> why_not(const std::string& id, const Report& report, const Choice& choice) {
+  if (const ReportEntry* e = report.plugin(id)) return {e->cause, e->remedy};
+  std::string directories;
+  for (const std::string& d : report.directories) directories += (directories.empty() ? "" : ", ") + d;
+  return {concat("'", id, "' is not installed", directories.empty() ? "" : " in " + directories), remedy_for_missing(id, choice)};
+}
+
+std::vector<ReportEntry> passed_over(const Demand& demand, const Choice& choice, const Survey& survey) {
+  std::vector<ReportEntry> notes;
+  if (!demand.lists_backends() || choice.candidates.empty()) return notes;
+  const Report report{survey.directories, choice.entries};
+  for (const std::string& id : demand.ids()) {
+    if (std::ranges::find(choice.candidates, id, &Candidate::plugin_id) != choice.candidates.end()) continue;
+    const auto [cause, remedy] = why_not(id, report, choice);
+    notes.push_back(system_note(Status::warning, code::demand_in_part,
+                                concat(demand.words(), ": ", id, " cannot be used, and ", choice.candidates.front().label,
+                                       " computes: ", cause.empty() ? "it has no device that may be used" : cause),
+                                remedy));
+  }
+  return notes;
+}
+
 std::string unmet(const Settings& settings, const Demand& demand, const Choice& choice, const Survey& survey) {
   if (!demand.contradiction().empty()) return concat(demand.contradiction(), "; change one of them");
   const auto serves_named = [&](const Candidate& c) { return demand.device()->matches(c.plugin_id, c.index, c.device); };
@@ -244,13 +292,8 @@ std::string unmet(const Settings& settings, const Demand& demand, const Choice& 
     for (const ReportEntry& e : choice.entries)
       if (!e.id.empty() && std::ranges::find(ids, e.id) == ids.end()) ids.push_back(e.id);
   for (const std::string& id : ids) {
-    if (const ReportEntry* e = report.plugin(id)) {
-      say(e->cause, e->remedy);
-      continue;
-    }
-    std::string directories;
-    for (const std::string& d : survey.directories) directories += (directories.empty() ? "" : ", ") + d;
-    say(concat("'", id, "' is not installed", directories.empty() ? "" : " in " + directories), remedy_for_missing(id, choice));
+    const auto [cause, what_to_do] = why_not(id, report, choice);
+    say(cause, what_to_do);
   }
   if (ids.empty()) {
     for (const ReportEntry& e : choice.entries) say(e.cause, e.remedy);

@@ -2,6 +2,7 @@
 #include "discovery.hpp"
 
 #include "codes.hpp"
+#include "trust.hpp"
 #include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 
@@ -43,10 +44,14 @@ std::string real_path(const std::string& path) {
   return real ? std::string(real.get()) : std::string();
 }
 
-bool writable_by_all(const std::string& directory) {
+std::optional<Others> others_at(const std::string& directory) {
   struct stat info {};
-  return ::stat(directory.c_str(), &info) == 0 && (info.st_mode & S_IWOTH);
+  if (::stat(directory.c_str(), &info) != 0) return std::nullopt;
+  if (auto found = others_who_may_write(directory, info)) return found;
+  return others_above(directory);
 }
+
+const char* code_of(const Others& others) { return others.owner ? code::foreign_owner : code::directory_writable; }
 
 class Search {
  public:
@@ -78,9 +83,16 @@ class Search {
           "name the directory that holds the plugins");
       return;
     }
-    if (info.st_mode & S_IWOTH) {
-      add(path, Status::refused, code::directory_writable,
-          concat("'", path, "' (from ", source, ") may be written to by everyone, so nothing in it is loaded"), concat("chmod o-w ", path));
+    if (const auto others = others_who_may_write(path, info)) {
+      add(path, Status::refused, code_of(*others),
+          concat("'", path, "' (from ", source, ") may be written to by ", others->who, ", so nothing in it is loaded"), others->remedy);
+      return;
+    }
+    if (const auto above = others_above(real)) {
+      add(path, Status::refused, code_of(*above),
+          concat("'", path, "' (from ", source, ") lies in '", above->path, "', which ", above->who,
+                 " may write to, so nothing in it is loaded"),
+          above->remedy);
       return;
     }
     if (!seen_.insert({info.st_dev, info.st_ino}).second) return;
@@ -117,11 +129,12 @@ class Search {
       return;
     }
     const std::string home = real.substr(0, real.rfind('/'));
-    if (writable_by_all(home)) {
-      add(path, Status::refused, code::directory_writable, concat(path, ": leads into '", home, "', which everyone may write to"),
-          concat("chmod o-w ", home));
-      return;
-    }
+    if (home != path.substr(0, path.rfind('/')))  // the folder that was searched is judged
+      if (const auto others = others_at(home)) {
+        add(path, Status::refused, code_of(*others),
+            concat(path, ": leads into '", others->path, "', which ", others->who, " may write to"), others->remedy);
+        return;
+      }
     found_.files.push_back(real);
   }
 

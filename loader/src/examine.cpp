@@ -25,7 +25,9 @@ class OpenDevice {
   OpenDevice(const Plugin::Parts& plugin, std::uint32_t index) : plugin_(plugin) {
     ErrorBuffer error;
     std::string thrown;
-    const quern_status status = guarded([&] { return plugin.api.device_open(plugin.handle, index, &handle_, error.get()); }, thrown);
+    const quern_status status = guarded(
+        *plugin.target, call_name<&quern_plugin_api::device_open>,
+        [&] { return plugin.api.device_open(plugin.handle, index, &handle_, error.get()); }, thrown);
     if (status == QUERN_OK && handle_) return;
     handle_ = nullptr;
     verdict_ = {code::device_failed,
@@ -35,7 +37,10 @@ class OpenDevice {
   }
   ~OpenDevice() {
     std::string thrown;
-    if (handle_) guarded([this] { return plugin_.api.device_close(handle_, nullptr); }, thrown);
+    if (handle_)
+      guarded(
+          *plugin_.target, call_name<&quern_plugin_api::device_close>, [this] { return plugin_.api.device_close(handle_, nullptr); },
+          thrown);
   }
   OpenDevice(const OpenDevice&) = delete;
   OpenDevice& operator=(const OpenDevice&) = delete;
@@ -53,7 +58,9 @@ Verdict list_devices(const Plugin::Parts& plugin, std::vector<ProbedDevice>& dev
   std::uint32_t count = 0;
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status = guarded([&] { return plugin.api.device_count(plugin.handle, &count, error.get()); }, thrown);
+  const quern_status status = guarded(
+      *plugin.target, call_name<&quern_plugin_api::device_count>,
+      [&] { return plugin.api.device_count(plugin.handle, &count, error.get()); }, thrown);
   if (status != QUERN_OK)
     return {code::probe_failed,
             concat(plugin.id, ": cannot count its devices: ", thrown.empty() ? error.words(status) : thrown),
@@ -116,17 +123,21 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
     if (request.entering) request.entering(stage);
   };
   std::unique_ptr<Plugin::Parts> plugin;
+  const CallTarget& target = call_target(texts_of_plugin(found.id, request.path));
   if (request.registered) {
     enter(Stage::negotiate);
-    plugin = make_plugin(request.path, request.registered, found.id, request.facts, request.options, request.log, result.verdict);
+    plugin = make_plugin(request.path, target, request.registered, found.id, request.facts, request.options, request.log, result.verdict);
   } else {
     enter(Stage::load);
     LoadedLibrary library;
-    result.verdict = load_library(request.path, found, library);
+    {
+      const OpenCall open(target, load_call);
+      result.verdict = load_library(request.path, found, library);
+    }
     if (result.verdict.code == code::no_entry) result.stage = Stage::negotiate;
     if (!result.verdict.ok()) return result;
     enter(Stage::negotiate);
-    plugin = make_plugin(request.path, library.entry, found.id, request.facts, request.options, request.log, result.verdict);
+    plugin = make_plugin(request.path, target, library.entry, found.id, request.facts, request.options, request.log, result.verdict);
   }
   if (result.verdict.code == code::create_failed) result.stage = Stage::probe;
   if (!plugin) return result;
@@ -175,7 +186,9 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
       if (ProbedDevice& d = result.devices[i]; d.verdict.ok())
         if (const OpenDevice open(*plugin, i); open.get()) {
           std::string thrown;
-          guarded([&] { return d.bandwidth = measure_copy_bandwidth(plugin->api, open.get(), d.info), QUERN_OK; }, thrown);
+          guarded(
+              target, call_name<&quern_plugin_api::copy>,
+              [&] { return d.bandwidth = measure_copy_bandwidth(plugin->api, open.get(), d.info), QUERN_OK; }, thrown);
         }
   return result;
 }

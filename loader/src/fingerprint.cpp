@@ -2,6 +2,7 @@
 // next boot, so it holds more than a key strictly needs; all of it takes well under a millisecond to read.
 #include "fingerprint.hpp"
 
+#include "fault_notes.hpp"
 #include "graphics_cards.hpp"
 #include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
@@ -81,23 +82,17 @@ std::string processor([[maybe_unused]] const std::string& proc_root) {
 #endif
 }
 
-/// Identity of a file or directory as a text; "-" if it is not there.
-std::string stamp(const std::string& path) {
-  struct stat s {};
-  if (::stat(path.c_str(), &s) != 0) return "-";
-  return concat(s.st_dev, ":", s.st_ino, ":", s.st_size, ":", s.st_mtim.tv_sec, ".", s.st_mtim.tv_nsec);
-}
-
 /// The files that the plugin would open: where the linker finds each library that its note names, and for the Vulkan loader the drivers
 /// that manifests announce. So a driver that was changed in place is probed anew.
 std::vector<std::string> opened_files(const Inspection& found, const Settings& settings) {
   std::vector<std::string> rows;
   for (const Dependency& dependency : found.dependencies) {
     const std::optional<FoundLibrary> library = find_library(dependency.soname, settings);
-    rows.push_back(library ? concat(library->path, " ", stamp(library->path)) : dependency.soname + " -");
+    rows.push_back(library ? concat(library->path, " ", file_identity(library->path)) : dependency.soname + " -");
     if (dependency.soname != "libvulkan.so.1") continue;
     for (const VulkanDriver& driver : list_vulkan_drivers(settings))
-      rows.push_back(concat(driver.manifest, " ", stamp(driver.manifest), " ", driver.library_path, " ", stamp(driver.library_path)));
+      rows.push_back(concat(driver.manifest, " ", file_identity(driver.manifest), " ", driver.library_path, " ",
+                            file_identity(driver.library_path)));
   }
   return rows;
 }
@@ -136,14 +131,14 @@ std::string fingerprint(const HelperRequest& request, const std::string& helper,
     drivers.push_back(head(concat(settings.sys_root, "/module/", module, "/srcversion")));
   std::vector<std::string> cards;
   for (const GraphicsCard& card : list_graphics_cards(settings.sys_root)) cards.push_back(card.words() + " " + card.driver);
-  const std::string libraries[] = {stamp(settings.etc_root + "/ld.so.cache"), stamp(settings.etc_root + "/vulkan/icd.d"),
-                                   stamp("/usr/share/vulkan/icd.d"), stamp("/usr/local/share/vulkan/icd.d")};
+  const std::string libraries[] = {file_identity(settings.etc_root + "/ld.so.cache"), file_identity(settings.etc_root + "/vulkan/icd.d"),
+                                   file_identity("/usr/share/vulkan/icd.d"), file_identity("/usr/local/share/vulkan/icd.d")};
   const std::uint64_t host[] = {facts.abi_minor, facts.header_hash, facts.cpu_features, facts.sanitizer};
   JsonWriter json(JsonWriter::Style::one_line);
   json.begin_object();
   json.member("version", version);
-  json.member("plugin", stamp(request.path));
-  json.member("helper", stamp(helper));  // which judges by the headers that it was built from
+  json.member("plugin", file_identity(request.path));
+  json.member("helper", file_identity(helper));  // which judges by the headers that it was built from
   json.member("build", found.build_id);
   json.member("host", host);
   json.member("request", write_request(request));

@@ -3,6 +3,7 @@
 #include "inspect.hpp"
 
 #include "cpu_features.hpp"
+#include "trust.hpp"
 #include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/quern_min_sizes.h"
@@ -179,10 +180,10 @@ Verdict inspect_file(const std::string& path, const HostFacts& host, Inspection&
     return {code::file_unreadable, problem.text, "check the file's permissions", {}};
   }
   const struct stat& info = file.status;
-  if (info.st_mode & S_IWOTH)
-    return {code::file_writable,
-            concat(path, ": everyone may write to this file, so its code cannot be trusted"),
-            concat("chmod o-w ", path),
+  if (const auto others = others_who_may_write(path, info))
+    return {others->owner ? code::foreign_owner : code::file_writable,
+            concat(path, ": ", others->who, " may write to this file, so its code cannot be trusted"),
+            others->remedy,
             {}};
   const ReadAt read = [&](std::uint64_t offset, void* to, std::uint64_t bytes) {
     return !base::read_at(file.descriptor.get(), path, offset, {static_cast<std::byte*>(to), static_cast<std::size_t>(bytes)});

@@ -124,15 +124,23 @@ std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Ve
   std::weak_ptr<const Plugin>& kept = plugins[surveyed.path];
   if (auto alive = kept.lock()) return alive;
   std::unique_ptr<Plugin::Parts> parts;
+  CallTexts texts = texts_of_plugin(surveyed.found.id, surveyed.path);
+  if (!surveyed.registered) {
+    texts.fault_file = ProbeCache(settings.cache_directory.value).fault_file(surveyed.path);
+    texts.identity = file_identity(surveyed.path);
+  }
+  const CallTarget& target = call_target(texts);
+  if (surveyed.fault && surveyed.fault->device.empty()) suspect_call(target, surveyed.fault->call);
   HostOptions options = host_options(surveyed.found.id, settings);
   if (surveyed.registered) {
-    parts = make_plugin(surveyed.path, surveyed.registered, surveyed.found.id, facts, std::move(options), settings.log, verdict);
+    parts = make_plugin(surveyed.path, target, surveyed.registered, surveyed.found.id, facts, std::move(options), settings.log, verdict);
   } else {
     verdict = check_unchanged(surveyed, facts);
     if (!verdict.ok()) return nullptr;
-    parts = load_plugin(surveyed.path, surveyed.found, facts, std::move(options), settings.log, verdict);
+    parts = load_plugin(surveyed.path, target, surveyed.found, facts, std::move(options), settings.log, verdict);
   }
   if (!parts) return nullptr;
+  parts->kept_fault = surveyed.fault;
   // A CPU plugin opens its optional libraries in probe(), and no driver suffers. A GPU plugin opens its
   // driver in device_open: its probe would make a context on every card.
   const bool is_cpu = surveyed.registered || surveyed.found.device_class == QUERN_DEVICE_CPU;
@@ -159,7 +167,9 @@ std::vector<ReportEntry> Loader::State::decide() {
     report.entries.insert(report.entries.end(), entries.begin(), entries.end());
   };
   append(choice.entries);
+  append(choice.notes);
   append(survey.notes);
+  if (unmet.empty()) append(passed_over(demand, choice, survey));
   // With a demand the other cards are not wanted, and saying so would be noise.
   if (!demand.is_made()) append(unused_cards(settings, choice, cards));
   choices.push_back(unmet.empty() ? std::move(choice.candidates) : std::vector<Candidate>());
@@ -263,12 +273,9 @@ std::shared_ptr<Device> Loader::State::try_open(const Surveyed& surveyed, const 
   // Made first, so that whatever fails later closes what was opened.
   std::shared_ptr<Device> device(new Device(owner, nullptr, candidate.device, candidate.label, candidate.index));
   ErrorBuffer error;
-  std::string thrown;
-  const quern_status status =
-      guarded([&] { return owner->api().device_open(owner->handle(), candidate.index, &device->handle_, error.get()); }, thrown);
+  const quern_status status = device->call<&quern_plugin_api::device_open>(owner->handle(), candidate.index, &device->handle_, error.get());
   if (status != QUERN_OK || !device->handle_) {
-    verdict = {code::open_failed, !thrown.empty() ? "it let an exception out: " + thrown : error.words(status), "run 'quern doctor'",
-               error.text()};
+    verdict = {code::open_failed, error.words(status), "run 'quern doctor'", error.text()};
     return nullptr;
   }
   DeviceInfo info;

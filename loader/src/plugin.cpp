@@ -5,6 +5,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+
 namespace quern::loader {
 
 Plugin::Plugin(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -21,18 +24,35 @@ AllocationStatistics Plugin::allocations() const { return parts_->host->total();
 std::map<std::string, AllocationStatistics> Plugin::allocations_by_tag() const { return parts_->host->by_tag(); }
 
 Device::Device(std::shared_ptr<const Plugin> plugin, quern_device* handle, DeviceInfo info, std::string label, std::uint32_t index)
-    : plugin_(std::move(plugin)), handle_(handle), info_(std::move(info)), label_(std::move(label)), index_(index), process_(::getpid()) {}
+    : plugin_(std::move(plugin)), handle_(handle), info_(std::move(info)), label_(std::move(label)), index_(index), process_(::getpid()) {
+  CallTexts texts = *plugin_->parts_->target;
+  texts.device = label_;
+  target_ = &call_target(texts);
+  if (const auto& fault = plugin_->parts_->kept_fault; fault && fault->device == label_) suspect_call(*target_, fault->call);
+}
 
 Device::~Device() {
   if (handle_ == nullptr || process_ != ::getpid()) return;  // after fork only destroy works
   try {
     ErrorBuffer error;
-    std::string thrown;
-    const quern_status status = guarded([&] { return plugin_->api().device_close(handle_, error.get()); }, thrown);
-    if (status == QUERN_OK) return;
-    const std::string text = concat(label_, ": could not be closed: ", thrown.empty() ? error.words(status) : thrown);
-    const quern_host* host = plugin_->parts_->host->table();
-    host->log(host->context, QUERN_LOG_ERROR, {"loader", 6}, {text.data(), text.size()});
+    const quern_status status = call<&quern_plugin_api::device_close>(handle_, error.get());
+    if (status != QUERN_OK) log_error(concat(label_, ": could not be closed: ", error.words(status)));
+  } catch (...) {  // no memory for the message
+  }
+}
+
+void Device::log_error(const std::string& text) const noexcept {
+  const quern_host* host = plugin_->parts_->host->table();
+  host->log(host->context, QUERN_LOG_ERROR, {"loader", 6}, {text.data(), text.size()});
+}
+
+void Device::report_thrown(const char* name, const std::string& thrown, quern_error* error) const noexcept {
+  keep_fault(*target_, name, FaultKind::threw, 0);
+  try {
+    const std::string text = concat("the plugin let an exception out of ", name, ": ", thrown);
+    if (error == nullptr) return log_error(concat(label_, ": ", text));
+    error->text_size = std::min<std::uint64_t>(text.size(), error->text_capacity);
+    if (error->text != nullptr) std::memcpy(error->text, text.data(), error->text_size);
   } catch (...) {  // no memory for the message
   }
 }

@@ -44,13 +44,23 @@ const char* first_missing(const quern_plugin_api& api, std::uint64_t caps) {
 
 Plugin::Parts::~Parts() {
   std::string thrown;
-  if (handle) guarded([this] { return api.destroy(handle), QUERN_OK; }, thrown);
+  if (handle)
+    guarded(
+        *target, call_name<&quern_plugin_api::destroy>, [this] { return api.destroy(handle), QUERN_OK; }, thrown);
+  if (!thrown.empty()) keep_fault(*target, call_name<&quern_plugin_api::destroy>, FaultKind::threw, 0);
+  forget_passed_fault(target->path);
 }
 
-std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id,
-                                           const HostFacts& facts, HostOptions options, const LogSink& log, Verdict& verdict) {
+std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, const CallTarget& target, quern_plugin_query_fn entry,
+                                           const std::string& expected_id, const HostFacts& facts, HostOptions options, const LogSink& log,
+                                           Verdict& verdict) {
   auto parts = std::make_unique<Plugin::Parts>();
-  verdict = negotiate(path, entry, expected_id, facts, parts->api);
+  parts->target = &target;
+  {
+    const OpenCall open(target, query_call);
+    verdict = negotiate(path, entry, expected_id, facts, parts->api);
+    target.returned(query_call);
+  }
   if (!verdict.ok()) return nullptr;
   parts->path = path;
   parts->id = copy_string(parts->api.id);
@@ -59,7 +69,9 @@ std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin
   parts->host = std::make_unique<Host>(parts->id, std::move(options), log);
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status = guarded([&] { return parts->api.create(parts->host->table(), &parts->handle, error.get()); }, thrown);
+  const quern_status status = guarded(
+      target, call_name<&quern_plugin_api::create>, [&] { return parts->api.create(parts->host->table(), &parts->handle, error.get()); },
+      thrown);
   if (status != QUERN_OK || !parts->handle) {
     parts->handle = nullptr;
     const std::string why = !thrown.empty()      ? "it let an exception out: " + thrown
@@ -71,12 +83,16 @@ std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin
   return parts;
 }
 
-std::unique_ptr<Plugin::Parts> load_plugin(const std::string& path, const Inspection& found, const HostFacts& facts, HostOptions options,
-                                           const LogSink& log, Verdict& verdict) {
+std::unique_ptr<Plugin::Parts> load_plugin(const std::string& path, const CallTarget& target, const Inspection& found,
+                                           const HostFacts& facts, HostOptions options, const LogSink& log, Verdict& verdict) {
   LoadedLibrary library;
-  verdict = load_library(path, found, library);
+  {
+    const OpenCall open(target, load_call);
+    verdict = load_library(path, found, library);
+    target.returned(load_call);
+  }
   if (!verdict.ok()) return nullptr;
-  return make_plugin(path, library.entry, found.id, facts, std::move(options), log, verdict);
+  return make_plugin(path, target, library.entry, found.id, facts, std::move(options), log, verdict);
 }
 
 Verdict read_device_info(const Plugin::Parts& plugin, std::uint32_t index, DeviceInfo& info) {
@@ -85,7 +101,9 @@ Verdict read_device_info(const Plugin::Parts& plugin, std::uint32_t index, Devic
   said.numa_node = QUERN_NONE;
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status = guarded([&] { return plugin.api.device_info(plugin.handle, index, &said, error.get()); }, thrown);
+  const quern_status status = guarded(
+      *plugin.target, call_name<&quern_plugin_api::device_info>,
+      [&] { return plugin.api.device_info(plugin.handle, index, &said, error.get()); }, thrown);
   const auto malformed = [&](const std::string& what) {
     return Verdict{code::device_malformed, concat(plugin.id, ":", index, ": ", what), ask_author, error.text()};
   };
@@ -135,7 +153,8 @@ Verdict run_probe(const Plugin::Parts& plugin, const std::vector<Dependency>& de
   report.reason_capacity = max_reasons;
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status = guarded([&] { return plugin.api.probe(plugin.handle, &report, error.get()); }, thrown);
+  const quern_status status = guarded(
+      *plugin.target, call_name<&quern_plugin_api::probe>, [&] { return plugin.api.probe(plugin.handle, &report, error.get()); }, thrown);
   if (!thrown.empty()) return {code::probe_threw, concat(plugin.id, ": its probe let an exception out: ", thrown), ask_author, thrown};
 
   for (std::uint32_t i = 0; i < std::min(report.reason_count, max_reasons); ++i) {

@@ -1,13 +1,15 @@
 // One plugin handle and all that must live as long as it.
 #pragma once
 
+#include "fault_notes.hpp"
 #include "host.hpp"
 #include "inspect.hpp"
 #include "quern/loader/loader.hpp"
+#include "quern/loader/plugin_call.hpp"
 #include "verdict.hpp"
 
-#include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace quern::loader {
@@ -18,36 +20,22 @@ struct Plugin::Parts {
   std::unique_ptr<Host> host;
   quern_plugin_api api{};
   quern_plugin* handle = nullptr;
+  const CallTarget* target = nullptr;   // of calls that are about no device
+  std::optional<KeptFault> kept_fault;  // of an earlier program
   std::string path;
   std::string id;
   std::string version;
   std::string build;
 };
 
-/// Calls into a plugin. A contract-abiding plugin lets no exception out; one that does gets QUERN_INTERNAL
-/// and its words in `thrown`.
-template <typename Call>
-quern_status guarded(Call&& call, std::string& thrown) noexcept {
-  try {
-    return call();
-  } catch (const std::exception& e) {
-    try {
-      thrown = e.what();
-    } catch (...) {}
-  } catch (...) {}
-  if (thrown.empty()) try {
-      thrown = "an exception of an unknown type";
-    } catch (...) {}
-  return QUERN_INTERNAL;
-}
-
 /// S2 and create(). Not ok: null.
-std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id,
-                                           const HostFacts& facts, HostOptions options, const LogSink& log, Verdict& verdict);
+std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, const CallTarget& target, quern_plugin_query_fn entry,
+                                           const std::string& expected_id, const HostFacts& facts, HostOptions options, const LogSink& log,
+                                           Verdict& verdict);
 
 /// As make_plugin, for a file: S1 first.
-std::unique_ptr<Plugin::Parts> load_plugin(const std::string& path, const Inspection& found, const HostFacts& facts, HostOptions options,
-                                           const LogSink& log, Verdict& verdict);
+std::unique_ptr<Plugin::Parts> load_plugin(const std::string& path, const CallTarget& target, const Inspection& found,
+                                           const HostFacts& facts, HostOptions options, const LogSink& log, Verdict& verdict);
 
 /// Reads and checks the description of one device.
 Verdict read_device_info(const Plugin::Parts& plugin, std::uint32_t index, DeviceInfo& info);

@@ -56,20 +56,29 @@ ProbeCache::ProbeCache(std::string directory) : directory_(std::move(directory))
 
 std::string ProbeCache::file(const std::string& slot) const { return concat(directory_, '/', hexadecimal(fnv1a(slot)), ".json"); }
 
-std::optional<Examination> ProbeCache::find(const std::string& slot, const std::string& key, Doubtful doubtful, std::string& fault) const {
-  if (directory_.empty() || key.empty()) return std::nullopt;
-  const std::string name = file(slot);
+std::string ProbeCache::fault_file(const std::string& path) const {
+  if (directory_.empty() || base::make_folders(directory_)) return {};
+  return concat(directory_, '/', hexadecimal(fnv1a(path)), ".fault");
+}
+
+std::optional<std::string> read_kept(const std::string& name, std::string& fault) {
   base::OpenedFile open;
   std::string text;
   base::FileProblem problem = base::open_file(name, open, base::AtLink::refuse);
   if (!problem && ((open.status.st_uid != ::geteuid() && open.status.st_uid != 0) || (open.status.st_mode & S_IWOTH)))
     return fault = concat(name, ": another user may have written it"), std::nullopt;
   if (!problem) problem = base::read_opened(open, name, text, max_file);
-  if (problem) {
-    if (problem.error != ENOENT) fault = problem.text;
-    return std::nullopt;
-  }
-  const Json value = Json::parse(text).value_or(Json());
+  if (!problem) return text;
+  if (problem.error != ENOENT) fault = problem.text;
+  return std::nullopt;
+}
+
+std::optional<Examination> ProbeCache::find(const std::string& slot, const std::string& key, Doubtful doubtful, std::string& fault) const {
+  if (directory_.empty() || key.empty()) return std::nullopt;
+  const std::string name = file(slot);
+  const std::optional<std::string> text = read_kept(name, fault);
+  if (!text) return std::nullopt;
+  const Json value = Json::parse(*text).value_or(Json());
   const Json *kept_key = value.find("key"), *kept = value.find("result"), *time = value.find("time");
   if (kept_key == nullptr || kept == nullptr) return fault = concat(name, ": damaged: not a kept probe result"), std::nullopt;
   if (kept_key->text() == nullptr || *kept_key->text() != key) return std::nullopt;

@@ -9,6 +9,9 @@
 
 namespace quern::loader {
 
+/// The text of a file that this user or root wrote, and nobody else can; nothing where there is none. `fault`: why it is not believed.
+std::optional<std::string> read_kept(const std::string& name, std::string& fault);
+
 /// Several processes may use one directory at once: files are replaced whole. A file that is damaged, another
 /// user's, or writable by everyone is no result; `fault` then says why. A checksum tells damage; it does not tell forgery, so what a
 /// kept result says of a device is compared with the opened device all the same.
@@ -32,6 +35,8 @@ class ProbeCache {
 
   /// The file for a slot.
   std::string file(const std::string& slot) const;
+  /// The file for a fault of the plugin at `path`, in a folder that is there; empty where nothing is kept.
+  std::string fault_file(const std::string& path) const;
 
  private:
   std::string directory_;

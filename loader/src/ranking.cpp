@@ -35,10 +35,13 @@ std::size_t demand_place(const std::string& id, const RankRules& rules) {
   return static_cast<std::size_t>(std::ranges::find(rules.demand, id) - rules.demand.begin());
 }
 
+bool is_behind(const Candidate& c, const RankRules& rules) { return std::ranges::find(rules.behind, c.plugin_id) != rules.behind.end(); }
+
 /// Which of two plugins keeps a device that both serve; true: a.
 bool keeps(const Candidate& a, const Candidate& b, const RankRules& rules) {
   const auto key = [&](const Candidate& c) {
-    return std::make_tuple(c.label != rules.named, demand_place(c.plugin_id, rules), !is_native(c), c.plugin_id, c.index);
+    return std::make_tuple(c.label != rules.named, demand_place(c.plugin_id, rules), is_behind(c, rules), !is_native(c), c.plugin_id,
+                           c.index);
   };
   return key(a) < key(b);
 }
@@ -84,7 +87,9 @@ Ranking rank(std::vector<Candidate> candidates, const RankRules& rules) {
   }
   level_bandwidths(result.order);
   std::ranges::sort(result.order, [&](const Candidate& a, const Candidate& b) {
-    const auto head = [&](const Candidate& c) { return std::make_tuple(demand_place(c.plugin_id, rules), c.device.device_class); };
+    const auto head = [&](const Candidate& c) {
+      return std::make_tuple(demand_place(c.plugin_id, rules), is_behind(c, rules), c.device.device_class);
+    };
     const auto tail = [](const Candidate& c) { return std::tie(c.device.name, c.plugin_id, c.index); };
     if (head(a) != head(b)) return head(a) < head(b);
     if (a.bandwidth != b.bandwidth) return a.bandwidth > b.bandwidth;

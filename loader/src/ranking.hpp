@@ -9,8 +9,9 @@
 namespace quern::loader {
 
 struct RankRules {
-  std::vector<std::string> demand;  // plugin ids in the user's order; empty: none
-  std::string named;                // label of the device that the user named; permits a software rasteriser
+  std::vector<std::string> demand;       // plugin ids in the user's order; empty: none
+  std::string named;                     // label of the device that the user named; permits a software rasteriser
+  std::vector<std::string> behind = {};  // plugin ids whose devices come last: they ended an earlier program
 };
 
 struct Dropped {

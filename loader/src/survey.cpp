@@ -178,6 +178,14 @@ void apply_shadows(std::vector<Surveyed>& plugins) {
   }
 }
 
+void read_fault(const Settings& settings, Surveyed& plugin, std::vector<ReportEntry>& notes) {
+  if (plugin.registered || settings.cache_directory.value.empty()) return;
+  std::string problem;
+  const std::string file = ProbeCache(settings.cache_directory.value).fault_file(plugin.path);
+  plugin.fault = find_fault(file, file_identity(plugin.path), problem);
+  if (!problem.empty()) notes.push_back(system_note(Status::warning, code::cache_fault, problem, "remove the file"));
+}
+
 }  // namespace
 
 ReportEntry system_note(Status status, const char* code, std::string cause, std::string remedy) {
@@ -224,6 +232,7 @@ Survey survey(const Settings& settings, const Demand& demand) {
     }
   }
   probe_all(prober, open, /*with_bandwidth=*/false, result.notes);
+  for (Surveyed* plugin : open) read_fault(settings, *plugin, result.notes);
   return result;
 }
 

@@ -3,9 +3,11 @@
 
 #include "demand.hpp"
 #include "exchange.hpp"
+#include "fault_notes.hpp"
 #include "inspect.hpp"
 #include "probe_cache.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +24,8 @@ struct Surveyed {
   bool from_cache = false;
   bool in_process = false;
   double milliseconds = 0;
-  Examination examination;  // of S1 to S3, if it came so far
+  Examination examination;         // of S1 to S3, if it came so far
+  std::optional<KeptFault> fault;  // of an earlier program, behind S4
 
   bool usable() const { return verdict.ok(); }
 };

@@ -88,6 +88,36 @@ QUERN_API const char *quern_last_error(void);
  * */
 QUERN_API const char *quern_status_name(quern_status status);
 
+/* ---- Calls into plugins -------------------------------------------------------------------------------- */
+
+/* A call into a plugin that has not returned. The strings are printable and live as long as the process. */
+typedef struct quern_open_call {
+  uint64_t struct_size;
+  uint64_t number;      /* no other call of this process has it */
+  const char *backend;  /* "cuda" */
+  const char *device;   /* "cuda:0"; "" for a call that is about the plugin as a whole */
+  const char *call;     /* of quern_plugin_api: "submit"; "load" and "query" before there is a table */
+  const char *path;     /* of the plugin's file */
+  uint32_t this_thread; /* 1: the calling thread made it */
+  uint32_t reserved;
+} quern_open_call;
+
+/* Call `index` of those that have not returned: 1, and *out is filled; 0 behind the last. The calling thread's come first, the innermost in
+ * front. A program reads them in its handlers of SIGSEGV, SIGABRT and exit, and names the plugin that crashed, ended the program or hangs.
+ * The library itself installs no handler. Any thread, and safe in a signal handler. */
+QUERN_API uint32_t quern_open_calls(uint64_t index, quern_open_call *out);
+
+enum {
+  QUERN_FAULT_CRASHED = 1, /* by a signal */
+  QUERN_FAULT_EXITED = 2,  /* the plugin ended the program */
+  QUERN_FAULT_HUNG = 3     /* the call was given up */
+};
+
+/* Keeps in the cache folder that this call failed. The next load report says so, until the plugin's file changes or a run has closed the
+ * plugin in which the same call returned. A plugin that crashed or ended the program is ranked behind all others. `signal` is that of a crash,
+ * else 0. 1: it is kept. Any thread, and safe in a signal handler. */
+QUERN_API uint32_t quern_keep_fault(const quern_open_call *call, uint32_t fault, int32_t signal);
+
 /* ---- Text that the library made ------------------------------------------------------------------------ */
 
 /* Immutable bytes with a length and a terminating NUL that is not counted; may hold NULs itself. */

@@ -15,19 +15,18 @@ constexpr std::uint64_t wait_nanoseconds = 1'000'000'000;  // then asked again: 
 DeviceQueue::DeviceQueue(std::shared_ptr<loader::Device> device) : device_(std::move(device)) {
   if ((device_->info().caps & QUERN_CAP_SYNCHRONOUS) != 0) return;
   for (Staging& half : staging_) half.memory.resize(staging_bytes);
-  const quern_plugin_api& api = device_->api();
   AbiError error;
-  check(error, api.queue_create(device_->handle(), QUERN_QUEUE_COMPUTE, &queue_, error.out()), "making a queue");
-  const quern_status status = api.fence_create(device_->handle(), 0, 0, &fence_, error.out());
-  if (status != QUERN_OK) api.queue_destroy(queue_, nullptr);  // a constructor that throws has no destructor
+  check(error, device_->call<&quern_plugin_api::queue_create>(device_->handle(), QUERN_QUEUE_COMPUTE, &queue_, error.out()), "making a queue");
+  const quern_status status = device_->call<&quern_plugin_api::fence_create>(device_->handle(), 0, 0, &fence_, error.out());
+  if (status != QUERN_OK) device_->call<&quern_plugin_api::queue_destroy>(queue_, nullptr);  // a constructor that throws has no destructor
   check(error, status, "making a fence");
 }
 
 DeviceQueue::~DeviceQueue() {
   if (synchronous()) return;
   drain();
-  device_->api().fence_destroy(fence_, nullptr);
-  device_->api().queue_destroy(queue_, nullptr);
+  device_->call<&quern_plugin_api::fence_destroy>(fence_, nullptr);
+  device_->call<&quern_plugin_api::queue_destroy>(queue_, nullptr);
 }
 
 void DeviceQueue::check(const AbiError& error, quern_status status, std::string_view what) const {
@@ -82,7 +81,7 @@ std::span<std::byte> DeviceQueue::stage(std::span<const std::byte> from) {
 void DeviceQueue::upload(const quern_span& to, std::span<const std::byte> from) {
   const auto call = [&](const std::byte* source) {
     return [this, &to, source, bytes = from.size()](const quern_sync* sync, quern_error* error) {
-      return device_->api().upload(device_->handle(), queue_, &to, source, bytes, sync, error);
+      return device_->call<&quern_plugin_api::upload>(device_->handle(), queue_, &to, source, bytes, sync, error);
     };
   };
   if (synchronous()) return enqueue("upload", call(from.data()));
@@ -99,19 +98,19 @@ void DeviceQueue::upload(const quern_span& to, std::span<const std::byte> from) 
 
 void DeviceQueue::download(std::span<std::byte> to, const quern_span& from) {
   enqueue("download", [&](const quern_sync* sync, quern_error* error) {
-    return device_->api().download(device_->handle(), queue_, to.data(), &from, to.size(), sync, error);
+    return device_->call<&quern_plugin_api::download>(device_->handle(), queue_, to.data(), &from, to.size(), sync, error);
   });
 }
 
 void DeviceQueue::copy(const quern_span& to, const quern_span& from, std::uint64_t bytes) {
   enqueue("copy", [&](const quern_sync* sync, quern_error* error) {
-    return device_->api().copy(device_->handle(), queue_, &to, &from, bytes, sync, error);
+    return device_->call<&quern_plugin_api::copy>(device_->handle(), queue_, &to, &from, bytes, sync, error);
   });
 }
 
 void DeviceQueue::prepare(const quern_array& entries, std::string_view what) {
   enqueue(what, [&](const quern_sync* sync, quern_error* error) {
-    return device_->api().prepare(device_->handle(), queue_, &entries, sync, error);
+    return device_->call<&quern_plugin_api::prepare>(device_->handle(), queue_, &entries, sync, error);
   });
 }
 
@@ -120,13 +119,13 @@ void DeviceQueue::submit(std::span<quern_run> runs, std::string_view what, AbiEr
   error.clear();
   enqueue(what, error, [&](const quern_sync* sync, quern_error* out) {
     runs.back().sync = sync;
-    return device_->api().submit(device_->handle(), queue_, &list, out);
+    return device_->call<&quern_plugin_api::submit>(device_->handle(), queue_, &list, out);
   });
 }
 
 void DeviceQueue::pack(const quern_weight_item& item, const quern_array& sources, const quern_array& destinations, std::string_view what) {
   enqueue(what, [&](const quern_sync* sync, quern_error* error) {
-    return device_->api().weights_pack(device_->handle(), queue_, &item, &sources, &destinations, sync, error);
+    return device_->call<&quern_plugin_api::weights_pack>(device_->handle(), queue_, &item, &sources, &destinations, sync, error);
   });
 }
 
@@ -136,7 +135,7 @@ void DeviceQueue::wait(std::uint64_t point) {
   const quern_array points{&last, 1, sizeof last};
   AbiError error;
   quern_status status = QUERN_TIMEOUT;
-  while (status == QUERN_TIMEOUT) status = device_->api().fence_wait(device_->handle(), &points, 0, wait_nanoseconds, error.out());
+  while (status == QUERN_TIMEOUT) status = device_->call<&quern_plugin_api::fence_wait>(device_->handle(), &points, 0, wait_nanoseconds, error.out());
   check(error, status, "waiting for it");
   std::uint64_t before = done_.load();
   while (before < point && !done_.compare_exchange_weak(before, point)) {}

@@ -96,7 +96,8 @@ Memory MemoryBudget::allocate(std::uint64_t bytes, std::uint32_t usage, const ch
     options.header = {sizeof(options), QUERN_TYPE_BUFFER_OPTIONS, nullptr};
     options.usage = usage;
     AbiError error;
-    const quern_status status = device_->api().buffer_create(device_->handle(), &options, bytes, &memory.buffer_, error.out());
+    const quern_status status =
+        device_->call<&quern_plugin_api::buffer_create>(device_->handle(), &options, bytes, &memory.buffer_, error.out());
     if (status != QUERN_OK) refuse(status, concat(byte_words(error.get().available), " available: ", error.text()));
   }
   own(memory, bytes, before);
@@ -125,7 +126,7 @@ MemoryStatistics MemoryBudget::statistics() const {
 
 void MemoryBudget::release(Memory& memory) noexcept {
   if (memory.mapping_ != nullptr) munmap(memory.mapping_, memory.mapped_);
-  if (memory.buffer_ != nullptr) device_->api().buffer_destroy(memory.buffer_, nullptr);
+  if (memory.buffer_ != nullptr) device_->call<&quern_plugin_api::buffer_destroy>(memory.buffer_, nullptr);
   counters_->in_use.fetch_sub(memory.bytes_);
 }
 

@@ -30,7 +30,7 @@ std::vector<NodeAnswer> ask_support(const loader::Device& device, const graph::G
   quern_support_options options{};
   options.header = header_of<quern_support_options>(QUERN_TYPE_SUPPORT_OPTIONS);
   AbiError error;
-  error.check(device.api().support(device.handle(), view.get(), &options, answers.data(), error.out()),
+  error.check(device.call<&quern_plugin_api::support>(device.handle(), view.get(), &options, answers.data(), error.out()),
               concat(device.label(), ": asking for support of '", graph.name(), "'"));
 
   std::vector<NodeAnswer> result(answers.size());
@@ -56,7 +56,6 @@ Plan::Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, co
            const std::vector<RunBound>& follower_bounds)
     : device_(std::move(device)), graph_name_(graph.name()), running_(concat("running '", graph_name_, "'")) {
   const graph::GraphView view = graph.view_for_plugin();
-  const quern_plugin_api& api = device_->api();
   for (const graph::Node& node : graph.nodes()) node_names_.push_back(node.name);
 
   quern_compile_options options{};
@@ -65,7 +64,7 @@ Plan::Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, co
   options.fusion = 1;
   options.force_kernel = to_abi(force_kernel);
   AbiError error;
-  error.check(api.compile(device_->handle(), view.get(), &options, &plan_, error.out()),
+  error.check(device_->call<&quern_plugin_api::compile>(device_->handle(), view.get(), &options, &plan_, error.out()),
               concat(device_->label(), ": compiling '", graph_name_, "'"));
 
   try {
@@ -82,12 +81,11 @@ Plan::Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, co
 }
 
 void Plan::read_kernels() {
-  const quern_plugin_api& api = device_->api();
   AbiError error;
-  if (api.plan_info != nullptr) {
+  if (device_->api().plan_info != nullptr) {
     quern_plan_info info{};
     info.header = header_of<quern_plan_info>(QUERN_TYPE_PLAN_INFO);
-    if (api.plan_info(plan_, &info, error.out()) == QUERN_OK) {
+    if (device_->call<&quern_plugin_api::plan_info>(plan_, &info, error.out()) == QUERN_OK) {
       for (std::uint64_t i = 0; i < info.kernels.count; ++i) {
         const auto& kernel = element<quern_kernel_info>(info.kernels, i);
         kernels_.push_back({from_abi(kernel.name), from_abi(kernel.reason), kernel.node_count, kernel.node});
@@ -97,13 +95,13 @@ void Plan::read_kernels() {
 }
 
 std::vector<ScheduleUse> Plan::schedules() const {
-  const quern_plugin_api& api = device_->api();
   std::vector<ScheduleUse> result;
-  if (api.plan_info == nullptr) return result;
+  if (device_->api().plan_info == nullptr) return result;
   AbiError error;
   quern_plan_info info{};
   info.header = header_of<quern_plan_info>(QUERN_TYPE_PLAN_INFO);
-  error.check(api.plan_info(plan_, &info, error.out()), concat(device_->label(), ": asking for the schedules of '", graph_name_, "'"));
+  error.check(device_->call<&quern_plugin_api::plan_info>(plan_, &info, error.out()),
+              concat(device_->label(), ": asking for the schedules of '", graph_name_, "'"));
   for (std::uint64_t s = 0; s < info.schedules.count; ++s) {
     const auto& given = element<quern_schedule_info>(info.schedules, s);
     ScheduleUse schedule{given.symbol, given.rows, given.least, given.most, {}, {}};
@@ -132,7 +130,7 @@ void Plan::make_instance(const std::vector<RunBound>& bounds) {
   quern_instance_info info{};
   info.header = header_of<quern_instance_info>(QUERN_TYPE_INSTANCE_INFO);
   quern_instance* instance = nullptr;
-  error.check(device_->api().instance_create(plan_, &instance_options, &instance, &info, error.out()),
+  error.check(device_->call<&quern_plugin_api::instance_create>(plan_, &instance_options, &instance, &info, error.out()),
               concat(device_->label(), ": making an instance of '", graph_name_, "'"));
   instances_.push_back(instance);
   scratch_bytes_ = std::max(scratch_bytes_, info.scratch_bytes);
@@ -140,8 +138,8 @@ void Plan::make_instance(const std::vector<RunBound>& bounds) {
 }
 
 void Plan::destroy() noexcept {
-  for (quern_instance* instance : instances_) device_->api().instance_destroy(instance, nullptr);
-  if (plan_ != nullptr) device_->api().plan_destroy(plan_, nullptr);
+  for (quern_instance* instance : instances_) device_->call<&quern_plugin_api::instance_destroy>(instance, nullptr);
+  if (plan_ != nullptr) device_->call<&quern_plugin_api::plan_destroy>(plan_, nullptr);
 }
 
 Plan::~Plan() { destroy(); }
@@ -194,7 +192,7 @@ void Plan::check(std::uint32_t first, std::uint32_t count) const {
 
 void Plan::cancel() noexcept {
   if (device_->api().run_cancel == nullptr) return;
-  for (quern_instance* instance : instances_) device_->api().run_cancel(instance, nullptr);
+  for (quern_instance* instance : instances_) device_->call<&quern_plugin_api::run_cancel>(instance, nullptr);
 }
 
 quern_counters Plan::counters() const {
@@ -204,7 +202,7 @@ quern_counters Plan::counters() const {
   for (quern_instance* instance : instances_) {
     quern_counters one{};
     one.header = all.header;
-    if (device_->api().counters(instance, &one, nullptr) != QUERN_OK) continue;
+    if (device_->call<&quern_plugin_api::counters>(instance, &one, nullptr) != QUERN_OK) continue;
     all.runs += one.runs;
     all.device_allocations += one.device_allocations;
     all.host_allocations += one.host_allocations;

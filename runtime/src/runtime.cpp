@@ -145,7 +145,7 @@ Room room_on(const MemoryBudget& budget) {
   if (!budget.host_memory() && budget.device()->api().heap_info != nullptr) {
     quern_heap_info heap{};
     heap.header = {sizeof(heap), QUERN_TYPE_HEAP_INFO, nullptr};
-    if (budget.device()->api().heap_info(budget.device()->handle(), 0, &heap, nullptr) == QUERN_OK &&
+    if (budget.device()->call<&quern_plugin_api::heap_info>(budget.device()->handle(), 0, &heap, nullptr) == QUERN_OK &&
         heap.budget_figure != QUERN_FIGURE_UNKNOWN) {
       room.free = heap.budget;
     }

@@ -23,7 +23,8 @@ WeightSet::WeightSet(std::shared_ptr<MemoryBudget> device, const std::vector<con
   const quern_array list{pointers.data(), pointers.size(), sizeof(const quern_graph*)};
   const std::string& label = device_->device()->label();
   AbiError error;
-  error.check(api.weights_plan(device_->device()->handle(), &list, 0, &items_, error.out()), concat(label, ": planning its weights"));
+  error.check(device_->device()->call<&quern_plugin_api::weights_plan>(device_->device()->handle(), &list, 0, &items_, error.out()),
+              concat(label, ": planning its weights"));
   for (std::uint64_t i = 0; i < items_.count; ++i) {
     const quern_weight_item& item = item_at(items_, i);
     PackedWeight weight;
@@ -47,7 +48,7 @@ WeightSet::WeightSet(std::shared_ptr<MemoryBudget> device, const std::vector<con
 }
 
 WeightSet::~WeightSet() {
-  if (items_.count != 0) device_->device()->api().weights_release(device_->device()->handle(), &items_, nullptr);
+  if (items_.count != 0) device_->device()->call<&quern_plugin_api::weights_release>(device_->device()->handle(), &items_, nullptr);
 }
 
 WeightSet::WeightSet(WeightSet&& other) noexcept { *this = std::move(other); }

@@ -3,10 +3,11 @@
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 
-from harness import DATA, MICRO, PROGRAM, VERBS, Case, main
+from harness import DATA, MICRO, PROGRAM, VERBS, Case, main, unittest
 
 
 class Program(Case):
@@ -55,6 +56,19 @@ class Settings(Case):
         self.assert_fails(3, "from-environment", *run, env={"QUERN_BACKEND": "from-environment"})
         self.assertEqual(self.quern(*run, env={"QUERN_BACKEND": "cpu"}).code, 0)
         self.assert_fails(3, "from-file", *run)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root makes a program that runs with more rights than its user")
+    def test_with_more_rights_than_its_user_no_path_of_the_environment_counts(self):
+        self.write("config/quern/quern.conf", "no such line\n")
+        self.assertEqual(self.quern("list").code, 2)
+        program = self.folder / "quern"
+        shutil.copy(PROGRAM, program)
+        program.chmod(0o4755)
+        self.folder.chmod(0o755)
+        done = subprocess.run([program, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment(), user=65534, timeout=60)
+        if b"error while loading shared libraries" in done.stderr:
+            self.skipTest("this build finds its library by a variable")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_show_config_names_the_origin_of_each_value_and_runs_nothing(self):
         path = self.write("config/quern/quern.conf", "backend = nonesuch\n")

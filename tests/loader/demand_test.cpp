@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace quern::loader {
 namespace {
 
@@ -141,6 +143,24 @@ TEST_F(DemandTest, ANameThatIsNoDeviceIsAMistakeOfTheCaller) {
 TEST(NoPlugins, AnEmptyDirectoryIsAnErrorThatSaysWhatToInstall) {
   Machine machine;
   EXPECT_THAT(refusal(Loader(machine.settings())), AllOf(HasSubstr("no backend can be used"), HasSubstr("quern-backend-cpu")));
+}
+
+TEST(Demand, ABackendThatCannotBeUsedIsNamedWhereAnotherOneCan) {
+  Machine m;
+  m.add({"good", "create_fails"});
+  Settings s = m.settings();
+  s.backends.set({"create_fails", "absent", "good"}, "QUERN_BACKEND");
+  const Loader loader(s);
+  ASSERT_EQ(labels(loader), (std::vector<std::string>{"good:0"}));
+  std::vector<std::string> causes;
+  for (const ReportEntry& e : loader.report().entries)
+    if (e.code == "QUERN-L-0704") causes.push_back(e.cause);
+  ASSERT_EQ(causes.size(), 2u);
+  EXPECT_THAT(causes[0], AllOf(HasSubstr("QUERN_BACKEND=create_fails,absent,good: create_fails cannot be used, and good:0 computes: "),
+                               HasSubstr("could not be created")));
+  EXPECT_THAT(causes[1], HasSubstr("absent cannot be used, and good:0 computes: 'absent' is not installed"));
+  const std::vector<std::string> log = m.log_lines();
+  EXPECT_EQ(std::ranges::count_if(log, [](const std::string& line) { return line.find("QUERN-L-0704") != line.npos; }), 2);
 }
 
 }  // namespace

@@ -100,6 +100,52 @@ TEST(Discovery, ALinkIntoADirectoryThatEveryoneMayWriteToIsRefused) {
   EXPECT_EQ(found.notes.at(0).code, "QUERN-L-0002");
 }
 
+constexpr gid_t strange_group = 54321;  // which no system has: nobody's private one
+constexpr uid_t strange_user = 54321;
+
+TEST(Discovery, WhatAGroupMayWriteToIsRefusedButForRootsOwn) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files to groups";
+  for (const bool of_root : {true, false}) {
+    Machine m;
+    m.add({"good"});
+    ASSERT_EQ(::chown((m.root / "plugins").c_str(), 0, of_root ? 0 : strange_group), 0);
+    ASSERT_EQ(::chmod((m.root / "plugins").c_str(), 0775), 0);
+    const Discovery found = discover(Settings(), {m.root / "plugins"});
+    ASSERT_EQ(found.notes.empty(), of_root);
+    if (of_root) continue;
+    EXPECT_TRUE(found.files.empty());
+    EXPECT_EQ(found.notes[0].code, "QUERN-L-0002");
+    EXPECT_THAT(found.notes[0].cause, HasSubstr("may be written to by the group 54321"));
+    EXPECT_EQ(found.notes[0].remedy, "chmod g-w " + (m.root / "plugins"));
+  }
+}
+
+TEST(Discovery, ADirectoryOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  Machine m;
+  m.add({"good"});
+  ASSERT_EQ(::chown((m.root / "plugins").c_str(), strange_user, 0), 0);
+  const Discovery found = discover(Settings(), {m.root / "plugins"});
+  EXPECT_TRUE(found.files.empty());
+  EXPECT_EQ(found.notes.at(0).code, "QUERN-L-0013");
+  EXPECT_THAT(found.notes[0].cause, HasSubstr("its owner (user 54321)"));
+  EXPECT_EQ(found.notes[0].remedy, "sudo chown root " + (m.root / "plugins"));
+}
+
+TEST(Discovery, AFolderAboveThatEveryoneMayWriteToIsRefusedUnlessSticky) {
+  for (const mode_t mode : {0777u, 01777u}) {
+    Machine m;
+    m.add({"good"}, "open/below/plugins");
+    ASSERT_EQ(::chmod((m.root / "open").c_str(), mode), 0);
+    const Discovery found = discover(Settings(), {m.root / "open/below/plugins"});
+    ASSERT_EQ(found.files.empty(), mode == 0777u);
+    if (mode != 0777u) continue;
+    EXPECT_EQ(found.notes.at(0).code, "QUERN-L-0002");
+    EXPECT_THAT(found.notes[0].cause, HasSubstr("lies in '" + (m.root / "open") + "', which everyone may write to"));
+    EXPECT_EQ(found.notes[0].remedy, "chmod o-w " + (m.root / "open"));
+  }
+}
+
 TEST(Discovery, ADirectoryThatIsNotThereIsNotedWithItsSource) {
   Settings s;
   s.extra_path.set({"/nonexistent/quern"}, "QUERN_BACKEND_EXTRA_PATH");

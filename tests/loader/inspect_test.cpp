@@ -219,6 +219,21 @@ TEST(Inspect, RefusesAFileThatEveryoneMayWriteTo) {
   EXPECT_THAT(verdict.remedy, HasSubstr("chmod o-w"));
 }
 
+TEST(Inspect, RefusesAFileOfAnotherUserOrGroup) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  Folder folder;
+  const std::string file = folder / "libbackend_good.so";
+  write_file(file, good());
+  ASSERT_EQ(::chown(file.c_str(), 0, 54321), 0);
+  ASSERT_EQ(::chmod(file.c_str(), 0664), 0);
+  Inspection found;
+  const Verdict group = inspect_file(file, own_facts(false), found);
+  EXPECT_EQ(group.code, "QUERN-L-0012");
+  EXPECT_THAT(group.cause, HasSubstr("the group 54321 may write to this file"));
+  ASSERT_EQ(::chown(file.c_str(), 54321, 0), 0);
+  EXPECT_EQ(inspect_file(file, own_facts(false), found).code, "QUERN-L-0013");
+}
+
 TEST(Inspect, DoesNotWaitForAFifo) {
   Folder folder;
   ASSERT_EQ(::mkfifo((folder / "libbackend_pipe.so").c_str(), 0600), 0);

@@ -49,6 +49,13 @@ TEST(Ranking, GoesByClassInEveryInputOrder) {
   } while (std::ranges::next_permutation(all, {}, &Candidate::label).found);
 }
 
+TEST(Ranking, WhatEndedAnEarlierRunComesLastAndLeavesASharedCardToOthers) {
+  const std::vector<Candidate> all = {device("cuda:0", {.pci = "0000:01:00.0"}), device("vulkan:0", {.pci = "0000:01:00.0"}),
+                                      device("cpu:0", {.device_class = QUERN_DEVICE_CPU}), device("other:0", {})};
+  EXPECT_EQ(order(all, {{}, {}, {"cuda"}}), (Labels{"other:0", "vulkan:0", "cpu:0"}));
+  EXPECT_EQ(order(all, {{}, {}, {"other"}}), (Labels{"cuda:0", "cpu:0", "other:0"}));
+}
+
 TEST(Ranking, EqualClassesGoByBandwidthAndThenByName) {
   EXPECT_EQ(order({device("a:0", {.name = "Slow", .bandwidth = 1e11}), device("b:0", {.name = "Zippy", .bandwidth = 3e12})}),
             (Labels{"b:0", "a:0"}));

@@ -119,6 +119,13 @@ inline const std::vector<ApiCall>& every_call() {
       {"quern_plugin_abi_minor", alone, [](World&) { return quern_plugin_abi_minor(), QUERN_OK; }},
       {"quern_last_error", alone, [](World&) { return quern_last_error() != nullptr ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_status_name", alone, [](World&) { return quern_status_name(QUERN_BUSY) != nullptr ? QUERN_OK : QUERN_INTERNAL; }},
+      {"quern_open_calls", alone,
+       [](World&) {
+         quern_open_call call{};
+         call.struct_size = sizeof call;
+         return quern_open_calls(1000, &call) == 0 ? QUERN_OK : QUERN_INTERNAL;
+       }},
+      {"quern_keep_fault", alone, [](World&) { return quern_keep_fault(nullptr, QUERN_FAULT_HUNG, 0) == 0 ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_finish_name", alone, [](World&) { return quern_finish_name(1) != nullptr ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_dtype_name", alone, [](World&) { return *quern_dtype_name(QUERN_F32) == 'f' ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_dtype_from_name", alone, [](World&) { return quern_dtype_from_name("f32") == QUERN_F32 ? QUERN_OK : QUERN_INTERNAL; }},

@@ -7,6 +7,7 @@
 #include "new_trace.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
+#include "plugin_fault.hpp"
 #include "table.hpp"
 #include "training_log.hpp"
 #include "training_settings.hpp"
@@ -39,6 +40,7 @@ class StopSignals {
     struct sigaction action {};
     action.sa_handler = [](int signal) {
       caught = signal;
+      watch_for_hang(AtHang::name_it);  // a long step is no fault, and ends with a checkpoint
       quern_trainer_cancel(current);
     };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -46,6 +48,7 @@ class StopSignals {
     sigaction(SIGTERM, &action, &before_[1]);
   }
   ~StopSignals() {
+    end_hang_watch();
     sigaction(SIGINT, &before_[0], nullptr);
     sigaction(SIGTERM, &before_[1], nullptr);
     current = nullptr;

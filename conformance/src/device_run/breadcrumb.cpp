@@ -9,29 +9,17 @@
 namespace quern::conformance {
 namespace {
 
-/// In the order of the table.
-// A list, which clang-format reads as calls.
-// clang-format off
-#define QUERN_TABLE_CALLS(X)                                                                                                        \
-  X(create) X(destroy) X(probe) X(device_count) X(device_info) X(device_open) X(device_close) X(heap_info) X(memory_limit)           \
-  X(buffer_create) X(buffer_destroy) X(trim) X(queue_create) X(queue_destroy) X(upload) X(download) X(copy) X(fill) X(fence_create)  \
-  X(fence_destroy) X(fence_query) X(fence_wait) X(fence_signal) X(support) X(weights_plan) X(weights_pack) X(weights_release)        \
-  X(compile) X(plan_info) X(plan_destroy) X(instance_create) X(instance_destroy) X(prepare) X(submit) X(run_cancel) X(counters)
-// clang-format on
-
 constexpr const char* call_names[] = {
-#define QUERN_NAME(name) #name,
-    QUERN_TABLE_CALLS(QUERN_NAME)
-#undef QUERN_NAME
+#define QUERN_PLUGIN_CALL(name) #name,
+#include "quern/loader/plugin_calls.def"
+#undef QUERN_PLUGIN_CALL
 };
-// clang-format off
 enum Call : std::uint32_t {
-#define QUERN_INDEX(name) call_##name,
-  QUERN_TABLE_CALLS(QUERN_INDEX)
-#undef QUERN_INDEX
+#define QUERN_PLUGIN_CALL(name) call_##name,
+#include "quern/loader/plugin_calls.def"
+#undef QUERN_PLUGIN_CALL
   call_count
 };
-// clang-format on
 
 struct Crumb {
   std::atomic<std::uint32_t> open[call_count];  // how often a call is open, in all threads
@@ -69,21 +57,21 @@ struct Traced<Index, Member, Result (*)(Arguments...)> {
 void leave_breadcrumbs_in(std::span<std::byte> memory) noexcept { crumb = new (memory.data()) Crumb{}; }
 
 void trace_calls(quern_plugin_api& api) noexcept {
-#define QUERN_TRACE(name) \
+#define QUERN_PLUGIN_CALL(name) \
   if (api.name != nullptr && api.name != &Traced<call_##name, &quern_plugin_api::name, decltype(api.name)>::call) { \
     original.name = api.name; \
     api.name = &Traced<call_##name, &quern_plugin_api::name, decltype(api.name)>::call; \
   }
-  QUERN_TABLE_CALLS(QUERN_TRACE)
-#undef QUERN_TRACE
+#include "quern/loader/plugin_calls.def"
+#undef QUERN_PLUGIN_CALL
 }
 
 quern_plugin_api untraced(const quern_plugin_api& api) noexcept {
   quern_plugin_api plain = api;
-#define QUERN_UNTRACE(name) \
+#define QUERN_PLUGIN_CALL(name) \
   if (plain.name == &Traced<call_##name, &quern_plugin_api::name, decltype(plain.name)>::call) plain.name = original.name;
-  QUERN_TABLE_CALLS(QUERN_UNTRACE)
-#undef QUERN_UNTRACE
+#include "quern/loader/plugin_calls.def"
+#undef QUERN_PLUGIN_CALL
   return plain;
 }
 

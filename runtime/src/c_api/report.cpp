@@ -47,8 +47,8 @@ void fill_memory(quern_device_list::Item& item, runtime::Runtime& runtime) {
       if (budget->device()->label() != item.name) continue;
       quern_heap_info heap{};
       heap.header = {sizeof(heap), QUERN_TYPE_HEAP_INFO, nullptr};
-      const quern_plugin_api& api = budget->device()->api();
-      if (api.heap_info != nullptr && api.heap_info(budget->device()->handle(), 0, &heap, nullptr) == QUERN_OK) {
+      if (budget->device()->api().heap_info != nullptr &&
+          budget->device()->call<&quern_plugin_api::heap_info>(budget->device()->handle(), 0, &heap, nullptr) == QUERN_OK) {
         item.total = heap.total;
         item.certainty = heap.total_figure == QUERN_FIGURE_EXACT ? QUERN_MEMORY_EXACT : QUERN_MEMORY_ESTIMATE;
       }

@@ -62,6 +62,9 @@ class TerminalOutput {
   int write_json(std::string_view json);
   int draw(const Drawing& drawing);
 
+  /// A line that is printable already, from a signal handler. On a terminal it begins behind what stands there.
+  static void write_in_handler(int file, std::string_view line) noexcept;
+
  private:
   bool escapes() const { return kind_ == Kind::messages || is_terminal(); }
   int put(std::string_view bytes);

@@ -5,6 +5,7 @@
 // The stages, codes and ranking rules are in loader/README.md.
 #pragma once
 
+#include "quern/loader/plugin_call.hpp"
 #include "quern/loader/report.hpp"
 #include "quern/loader/settings.hpp"
 #include "quern/quern_plugin_api.h"
@@ -77,8 +78,22 @@ class Device {
   const std::shared_ptr<const Plugin>& plugin() const noexcept { return plugin_; }
   const quern_plugin_api& api() const noexcept { return plugin_->api(); }
 
+  /// Calls a function of the plugin's table, on record: call<&quern_plugin_api::submit>(handle(), ...). An exception that comes out of it becomes
+  /// QUERN_INTERNAL with its words in the last argument, a quern_error; where that is null, it is logged.
+  template <auto function, typename... Arguments>
+  quern_status call(Arguments... arguments) const noexcept {
+    static_assert(call_name<function> != nullptr, "plugin_calls.def does not have this function");
+    std::string thrown;
+    const quern_status status = guarded(
+        *target_, call_name<function>, [&] { return (api().*function)(arguments...); }, thrown);
+    if (!thrown.empty()) report_thrown(call_name<function>, thrown, error_of(arguments...));
+    return status;
+  }
+
  private:
   friend class Loader;
+  void report_thrown(const char* name, const std::string& thrown, quern_error* error) const noexcept;
+  void log_error(const std::string& text) const noexcept;
   Device(std::shared_ptr<const Plugin> plugin, quern_device* handle, DeviceInfo info, std::string label, std::uint32_t index);
 
   std::shared_ptr<const Plugin> plugin_;
@@ -86,6 +101,7 @@ class Device {
   DeviceInfo info_;
   std::string label_;
   std::uint32_t index_;
+  const CallTarget* target_;
   long process_;
 };
 
