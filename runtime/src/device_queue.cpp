@@ -16,7 +16,8 @@ DeviceQueue::DeviceQueue(std::shared_ptr<loader::Device> device) : device_(std::
   if ((device_->info().caps & QUERN_CAP_SYNCHRONOUS) != 0) return;
   for (Staging& half : staging_) half.memory.resize(staging_bytes);
   AbiError error;
-  check(error, device_->call<&quern_plugin_api::queue_create>(device_->handle(), QUERN_QUEUE_COMPUTE, &queue_, error.out()), "making a queue");
+  check(error, device_->call<&quern_plugin_api::queue_create>(device_->handle(), QUERN_QUEUE_COMPUTE, &queue_, error.out()),
+        "making a queue");
   const quern_status status = device_->call<&quern_plugin_api::fence_create>(device_->handle(), 0, 0, &fence_, error.out());
   if (status != QUERN_OK) device_->call<&quern_plugin_api::queue_destroy>(queue_, nullptr);  // a constructor that throws has no destructor
   check(error, status, "making a fence");
@@ -135,7 +136,8 @@ void DeviceQueue::wait(std::uint64_t point) {
   const quern_array points{&last, 1, sizeof last};
   AbiError error;
   quern_status status = QUERN_TIMEOUT;
-  while (status == QUERN_TIMEOUT) status = device_->call<&quern_plugin_api::fence_wait>(device_->handle(), &points, 0, wait_nanoseconds, error.out());
+  while (status == QUERN_TIMEOUT)
+    status = device_->call<&quern_plugin_api::fence_wait>(device_->handle(), &points, 0, wait_nanoseconds, error.out());
   check(error, status, "waiting for it");
   std::uint64_t before = done_.load();
   while (before < point && !done_.compare_exchange_weak(before, point)) {}

@@ -15,7 +15,7 @@ TEST(Divergence, OfTwoTokensIsTheFormula) {
   Divergence d;
   d.add(p, q);
   EXPECT_NEAR(d.mean(), 0.75 * std::log(1.5) + 0.25 * std::log(0.5), 1e-7);  // logits are f32
-  EXPECT_EQ(d.same_best, 1u);  // of equals the lowest
+  EXPECT_EQ(d.same_best, 1u);                                                // of equals the lowest
   d.add(p, p);
   EXPECT_EQ(d.positions, 2u);
   EXPECT_DOUBLE_EQ(d.mean(), d.most / 2);

@@ -11,9 +11,7 @@ using Dims = std::vector<std::int64_t>;
 class VulkanPackedRows : public SampleTest {
  protected:
   /// Operand `other` has the most dims that a value may have.
-  std::string forward(std::size_t other) {
-    return refusal(QUERN_OP_ATTENTION_RAGGED, 4, {rows, keys, keys, start, rows, lse}, other);
-  }
+  std::string forward(std::size_t other) { return refusal(QUERN_OP_ATTENTION_RAGGED, 4, {rows, keys, keys, start, rows, lse}, other); }
   std::string backward(std::size_t other) {
     return refusal(QUERN_OP_ATTENTION_RAGGED_BACKWARD, 7, {rows, keys, keys, start, rows, lse, rows, rows, keys, keys}, other);
   }
