@@ -239,7 +239,7 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
 #elif ZOO_FAULT == ZOO_PROBE_HANGS
   for (;;) ::pause();
 #elif ZOO_FAULT == ZOO_PROBE_IS_SLOW
-  for (int i = 0; i < 60; ++i) ::usleep(30000), compute_for(10000);  // 2.4 s, of which it computes 0.6
+  for (int i = 0; i < 480; ++i) ::usleep(8000), compute_for(1500);  // 4.6 s at least, of which it computes 0.7
 #elif ZOO_FAULT == ZOO_PROBE_SPINS
   for (;;) compute_for(1000000);
 #elif ZOO_FAULT == ZOO_PROBE_MEETS
