@@ -4,6 +4,7 @@
 #include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 #include "command.hpp"
+#include "location.hpp"
 
 #include <unistd.h>
 
@@ -56,30 +57,56 @@ bool stands_for_root(uid_t user) {
   return rows && count < UINT32_MAX;
 }
 
-std::optional<Others> others(const std::string& path, const struct stat& info, bool sticky_guards) {
+/// Calls `look` for each folder above a real path, the nearest first, until it returns true.
+template <typename Look>
+void each_above(const std::string& real_path, const Look& look) {
+  for (std::string above = real_path; above.size() > 1;) {
+    above.resize(std::max<std::size_t>(above.rfind('/'), 1));
+    struct stat info {};
+    if (::stat(above.c_str(), &info) == 0 && look(above, info)) return;  // it could be followed a moment ago
+  }
+}
+
+std::optional<Others> others(const std::string& path, const struct stat& info, bool sticky_guards, const Masters& known) {
   const std::string word = shell_word(path);
-  if (info.st_uid != 0 && info.st_uid != ::geteuid() && !stands_for_root(info.st_uid))
+  if (info.st_uid != 0 && info.st_uid != ::geteuid() && !stands_for_root(info.st_uid) && !known.users.contains(info.st_uid))
     return Others{path, concat("its owner (user ", info.st_uid, ")"), concat("sudo chown root ", word), true};
   if (sticky_guards && (info.st_mode & S_ISVTX)) return std::nullopt;
   if (info.st_mode & S_IWOTH) return Others{path, "everyone", concat("chmod o-w ", word)};
-  if ((info.st_mode & S_IWGRP) && info.st_gid != 0 && !is_private_group(info.st_gid, info.st_uid))
+  if ((info.st_mode & S_IWGRP) && info.st_gid != 0 && !known.groups.contains(info.st_gid) && !is_private_group(info.st_gid, info.st_uid))
     return Others{path, concat("the group ", info.st_gid), concat("chmod g-w ", word)};
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<Others> others_who_may_write(const std::string& path, const struct stat& info) { return others(path, info, false); }
+Masters masters_of(const std::string& code) {
+  Masters found;
+  if (code.empty()) return found;
+  each_above(code + "/", [&](const std::string&, const struct stat& info) {
+    found.users.insert(info.st_uid);
+    if ((info.st_mode & S_IWGRP) && !(info.st_mode & S_ISVTX)) found.groups.insert(info.st_gid);
+    return false;
+  });
+  return found;
+}
 
-std::optional<Others> others_above(const std::string& real_path) {
-  for (std::string above = real_path; above.size() > 1;) {
-    above.resize(std::max<std::size_t>(above.rfind('/'), 1));
-    struct stat info {};
-    if (::stat(above.c_str(), &info) != 0) continue;  // it could be followed a moment ago; the file cannot be opened either then
-    if (auto found = others(above, info, true)) return found;
-    if (above.size() == 1) break;
-  }
-  return std::nullopt;
+const Masters& masters() {
+  static const Masters found = masters_of(code_directory());
+  return found;
+}
+
+std::optional<Others> others_who_may_write(const std::string& path, const struct stat& info, const Masters& known) {
+  return others(path, info, false, known);
+}
+
+std::optional<Others> others_above(const std::string& real_path, const Masters& known) {
+  std::optional<Others> found;
+  each_above(real_path, [&](const std::string& above, const struct stat& info) {
+    found = others(above, info, true, known);
+    return found.has_value();
+  });
+  return found;
 }
 
 }  // namespace quern::loader

@@ -2,6 +2,7 @@
 #include "discovery.hpp"
 #include "fixture.hpp"
 #include "location.hpp"
+#include "trust.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -130,6 +131,29 @@ TEST(Discovery, ADirectoryOfAnotherUserIsRefused) {
   EXPECT_EQ(found.notes.at(0).code, "QUERN-L-0013");
   EXPECT_THAT(found.notes[0].cause, HasSubstr("its owner (user 54321)"));
   EXPECT_EQ(found.notes[0].remedy, "sudo chown root " + (m.root / "plugins"));
+}
+
+TEST(Trust, WhoMayReplaceTheLibraryItselfIsNoStranger) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  Machine m;
+  m.add({"good"}, "tree/lib/plugins");
+  const std::string lib = m.root / "tree/lib", plugins = m.root / "tree/lib/plugins";
+  ASSERT_EQ(::chown((m.root / "tree").c_str(), strange_user, strange_group), 0);
+  ASSERT_EQ(::chmod((m.root / "tree").c_str(), 0775), 0);
+  ASSERT_EQ(::chown(plugins.c_str(), strange_user, 0), 0);
+  struct stat info {};
+  ASSERT_EQ(::stat(plugins.c_str(), &info), 0);
+  const Masters none, of_tree = masters_of(lib), of_root = masters_of("/usr");
+  EXPECT_TRUE(of_tree.users.contains(strange_user));
+  EXPECT_TRUE(of_tree.groups.contains(strange_group));
+  for (const Masters* known : {&none, &of_root}) {
+    EXPECT_TRUE(others_who_may_write(plugins, info, *known));
+    EXPECT_TRUE(others_above(plugins, *known));
+  }
+  EXPECT_FALSE(others_who_may_write(plugins, info, of_tree));
+  EXPECT_FALSE(others_above(plugins, of_tree));
+  ASSERT_EQ(::chmod((m.root / "tree").c_str(), 0777), 0);  // everyone is nobody's master
+  EXPECT_TRUE(others_above(plugins, masters_of(lib)));
 }
 
 TEST(Discovery, AFolderAboveThatEveryoneMayWriteToIsRefusedUnlessSticky) {
