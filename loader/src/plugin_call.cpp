@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <mutex>
+#include <new>
 
 namespace quern::loader {
 
@@ -64,24 +65,23 @@ void forget_other_threads() noexcept {
   }
 }
 
-Targets& targets() {
-  static Targets* const leaked = [] {
-    static Targets* made;
-    made = new Targets;
-    pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); },
-                   [] {
-                     made->mutex.unlock();
-                     forget_other_threads();
-                   });
-    return made;
-  }();
-  return *leaked;
+static_assert(std::is_trivially_destructible_v<Targets>, "it stays for handlers that run at the very end");
+constinit Targets all;
+
+/// A fork never copies the mutex while it is held.
+void guard_forks() {
+  static const int registered = pthread_atfork([] { all.mutex.lock(); }, [] { all.mutex.unlock(); },
+                                               [] {
+                                                 all.mutex.unlock();
+                                                 forget_other_threads();
+                                               });
+  if (registered != 0) throw std::bad_alloc();
 }
 
 }  // namespace
 
 const CallTarget& call_target(const CallTexts& texts) {
-  Targets& all = targets();
+  guard_forks();
   const std::lock_guard lock(all.mutex);
   for (const Targets::Node* node = all.first; node != nullptr; node = node->next)
     if (static_cast<const CallTexts&>(node->target) == texts) return node->target;
@@ -100,7 +100,6 @@ void suspect_call(const CallTarget& target, const std::string& name) {
 }
 
 void forget_passed_fault(const std::string& path) noexcept {
-  Targets& all = targets();
   const std::lock_guard lock(all.mutex);
   for (const Targets::Node* node = all.first; node != nullptr; node = node->next) {
     const CallTarget& target = node->target;
