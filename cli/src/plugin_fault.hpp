@@ -3,8 +3,8 @@
 
 namespace quern::cli {
 
-/// From now on a crash, an exception that nobody takes and an exit inside of a call into a plugin end the program with a sentence, and the
-/// fault is kept for the next load report. Ctrl-C names the open call where no InterruptGuard is in force. Called once, by main().
+/// From now on a sentence names the call into a plugin that crashed, let out an exception that nobody takes, or ended the program. The fault is
+/// kept for the next load report. Ctrl-C names the open call where no InterruptGuard is in force. Called once, by main().
 void watch_plugin_calls();
 
 /// What is done about a call into a plugin that does not return for four seconds behind Ctrl-C.

@@ -1251,7 +1251,7 @@ QUERN_API quern_status quern_merge(quern_runtime *runtime, const char *base, con
 
 enum { QUERN_ADAPTER_PEFT = 0, QUERN_ADAPTER_GGUF = 1 };
 
-/* Writes an adapter as a PEFT folder or as a GGUF file. `base` is the GGUF file of its base model, whose rows a GGUF adapter follows. `dtype`
+/* Writes an adapter as a PEFT folder or as a GGUF file. `base` is its base model, whose rows a GGUF adapter follows. `dtype`
  * is QUERN_F32, QUERN_F16 or QUERN_BF16; QUERN_DTYPE_NONE is f32. Errors: as quern_merge. */
 QUERN_API quern_status quern_export_adapter(const char *adapter, const char *base, uint32_t format, quern_dtype dtype, const char *out);
 

@@ -57,8 +57,8 @@ class Engine {
 
   /// Reads the rows (at most max_rows, outputs at most max_outputs). `samplers`: one for each output, in order.
   /// Throws Error(QUERN_CANCELLED) after cancel(), and what a device or a lack of pages throws; the sequences then hold what they held before.
-  /// `followers`, at most followers(): steps of a row each that the devices go on with behind this one, which has one row and one output; each
-  /// reads what the one before drew, by the same sampler without penalties. follow() then goes from one to the next.
+  /// `followers`, at most followers(): steps of a row each that the devices go on with behind this one, which then has one row and one output.
+  /// Each reads what the one before drew, by the same sampler without penalties. follow() goes from one to the next.
   void step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers = 0);
   /// How many steps may follow one. Fewer do where pages for them are not free.
   std::uint32_t followers() const noexcept { return program_->followers(); }

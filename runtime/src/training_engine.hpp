@@ -93,7 +93,6 @@ class TrainingEngine {
   /// SHA-256 of the frozen weights as the devices hold them.
   std::string weights_sum() const;
 
-  /// From any thread, and from a signal handler: the run in flight ends with Error(QUERN_CANCELLED).
   /// Records each run from here on, and forgets what was recorded before. Of the host: a span for each micro-batch, update and evaluation, with
   /// the bytes that went to the devices, came from them and crossed between them.
   void start_trace();
@@ -101,6 +100,7 @@ class TrainingEngine {
   std::unique_ptr<Trace> take_trace() noexcept;
   std::span<const Program* const> traced_programs() const noexcept { return programs(); }
 
+  /// From any thread, and from a signal handler: the run in flight ends with Error(QUERN_CANCELLED).
   void cancel() noexcept;
   void clear_cancel() noexcept;
 

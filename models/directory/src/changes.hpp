@@ -8,8 +8,7 @@
 
 namespace quern::directory {
 
-/// Rows of each of `heads` heads from halves to neighbours: of a head with d rows, row i of the first half comes to 2 i, row i of the second
-/// to 2 i + 1. What transformers' rotate_half pairs then lies side by side. 0 heads: rows stay.
+/// Rows of each of `heads` heads from halves to neighbours. Row i of a head's first half comes to 2 i, and row i of its second to 2 i + 1. What transformers' rotate_half pairs then lies side by side. 0 heads: rows stay.
 struct Change {
   std::uint64_t heads = 0;
   std::uint64_t rows = 0;

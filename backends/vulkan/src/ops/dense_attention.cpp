@@ -143,8 +143,8 @@ DenseParams params_of(const Call& call, const Tensor& mask, const Tensor& sinks)
 }
 std::uint32_t threads(const Launcher& launcher) { return launcher.facts().software() ? 32 : 128; }
 
-/// Turns of a thread whose workgroup goes through `others` keys or queries, `products` elements for each that is its own, and in a round through
-/// the subgroups of two reductions, of 4 threads at the least.
+/// Turns of a thread whose workgroup goes through `others` keys or queries, with `products` elements for each that is its own. A round also goes
+/// through the subgroups of two reductions, which have 4 threads at the least.
 std::int64_t turns_of(const Call& call, std::int64_t rows, std::int64_t others, std::int64_t products) {
   constexpr std::int64_t search = 32;  // for a row's example
   if (others > std::int64_t{1} << 31 || products > std::int64_t{1} << 31) return INT64_MAX;

@@ -1,6 +1,6 @@
 #version 460
 // Attention over dense keys and within packed examples: a workgroup a (batch, query, head), or a (row, head). A round takes as many keys as there
-// are lanes, as in attention.comp, from the first that the query sees to the last.
+// are lanes, as in attention.comp. Rounds go from the first key that the query sees to the last.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"

@@ -52,8 +52,8 @@ struct DifferentiateOptions {
 /// mark it as an output.
 ///
 ///   sums       Several uses of a value add up by `add`. Three and more of a 16-bit value add up in f32 and are rounded once.
-///   into       The op's `accumulate` or, with sums_in_place, c of matmul adds to it; or else `add` in place. The caller sets it to 0
-///              before.
+///   into       The op's `accumulate` adds to it. With sums_in_place c of matmul does, and else `add` in place. The caller sets it
+///              to 0 before.
 ///   views      A reshape is undone, a slice is padded, a transposition is turned back. A view of a wanted flat state adds to
 ///              the same slice of `into`.
 ///   weights    A block format is multiplied as it is, with turned_blocks. Else it is cast to the dtype of the gradient (f32:
