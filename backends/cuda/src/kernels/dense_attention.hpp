@@ -22,6 +22,12 @@ struct DenseAttentionParams {
   float scale, softcap, max_bias;
 };
 
+/// Kernels on the matrix units (attention_mma.cuh) have tiles of so many rows, for heads of up to `size` elements.
+constexpr int mma_attention_tile = 64;
+constexpr int mma_attention_shared(int tiles, int size) {
+  return tiles * mma_attention_tile * size * 2 + (mma_attention_tile * (mma_attention_tile + 1) + 2 * mma_attention_tile) * 4;
+}
+
 struct AttentionStartsParams {
   Address start, valid, faults;
   int examples, rows;

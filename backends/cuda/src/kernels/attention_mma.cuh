@@ -1,0 +1,294 @@
+// attention_ragged and its gradients on the matrix units: operands, probabilities and slopes in 16 bits, sums in f32. Heads of up to D elements.
+//
+//   block   four warps, each 16 rows of a tile of 64: queries, or keys in the kernel of dk and dv; no atomics, probabilities recomputed from lse
+//   shared  tiles of 64 rows of D numbers, chunk j of 16 bytes at j ^ (r % 8): eight rows of a chunk, or eight chunks of a row, share no bank
+//   sums    as the matrix units leave them: rows g and g + 8 of a warp's 16, columns 2 t and 2 t + 1 of each eight. A probability is the left
+//           operand of the next product where it lies
+#pragma once
+#include "dense_attention.cuh"
+#include "matrix.cuh"
+
+#if __CUDA_ARCH__ >= 800
+enum { TILE = mma_attention_tile, WEIGHT_PITCH = TILE + 1 };
+
+template <int D> DEV u32 spot(u32 base, int r, int j) { return base + r * (D * 2) + (j ^ (r & 7)) * 16; }
+
+/// Rows of a tile from `first` on, those from `end` on as zeros. Returns whether this thread met a number that is not finite.
+template <bool HALF, int D> DEV bool load_tile16(u32 base, const Operand& o, i64 b, int first, int end, i64 head, int d) {
+  enum : u32 { EXPONENT = HALF ? 0x7c00 : 0x7f80 };
+  bool strange = false;
+  for (int e = threadIdx.x; e < TILE * (D / 8); e += 128) {
+    const int r = e / (D / 8), j = e % (D / 8);
+    u32 w[4] = {};
+    if (first + r < end && j * 8 < d) {
+      const char* row = head_row(o, b, first + r, head);
+      const char* from = row + j * 8 * o.step;
+      if (o.dtype == (HALF ? F16 : BF16) && o.step == 2 && j * 8 + 8 <= d && ((u64)from & 15) == 0) {
+        const uint4 v = *reinterpret_cast<const uint4*>(from);
+        w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int c = j * 8 + 2 * i;
+          w[i] = pack16(c < d ? load_at(o, row, c) : 0.0f, c + 1 < d ? load_at(o, row, c + 1) : 0.0f, HALF);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) strange = strange || (w[i] & EXPONENT) == EXPONENT || (w[i] >> 16 & EXPONENT) == EXPONENT;
+    }
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(spot<D>(base, r, j)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+  }
+  return strange;
+}
+
+/// s[n] = the warp's 16 rows of `left` times rows 8 n to 8 n + 7 of `right`.
+template <bool HALF, int D> DEV void multiply_tiles16(float (*s)[4], u32 left, u32 right, int d) {
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+#pragma unroll
+  for (int n = 0; n < TILE / 8; ++n) s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
+#pragma unroll
+  for (int i = 0; i < D / 16; ++i) {
+    if (i * 16 >= d) break;
+    u32 a[4], b[4];
+    load_matrices(a, spot<D>(left, warp * 16 + lane % 16, i * 2 + lane / 16));
+#pragma unroll
+    for (int n = 0; n < TILE / 16; ++n) {
+      load_matrices(b, spot<D>(right, n * 16 + lane / 16 * 8 + lane % 8, i * 2 + lane / 8 % 2));
+      multiply16<HALF>(s[2 * n], a, b[0], b[1]);
+      multiply16<HALF>(s[2 * n + 1], a, b[2], b[3]);
+    }
+  }
+}
+
+/// Row r's element c of a tile.
+template <bool HALF, int D> DEV float number16(u32 base, int r, int c) {
+  u16 h;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(h) : "r"(spot<D>(base, r, c / 8) + c % 8 * 2));
+  return HALF ? from_half(h) : from_bf16(h);
+}
+
+/// sums += weights (16 rows of the warp, a column a row of `tile`) times the rows of `tile`. `guarded`: a weight of 0 leaves out what may be NaN or
+/// infinite; `spare`: the block's shared memory for that.
+template <bool HALF, int D> DEV void add_weighted(float (*sums)[4], const float (*weights)[4], u32 tile, int d, float* spare, bool guarded) {
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+  if (!guarded) {
+#pragma unroll
+    for (int i = 0; i < TILE / 16; ++i) {
+      const float *even = weights[2 * i], *odd = weights[2 * i + 1];
+      const u32 a[4] = {pack16(even[0], even[1], HALF), pack16(even[2], even[3], HALF), pack16(odd[0], odd[1], HALF), pack16(odd[2], odd[3], HALF)};
+#pragma unroll
+      for (int n = 0; n < D / 16; ++n) {
+        if (n * 16 >= d) break;
+        u32 b[4];
+        load_transposed(b, spot<D>(tile, i * 16 + lane % 16, n * 2 + lane / 16));
+        multiply16<HALF>(sums[2 * n], a, b[0], b[1]);
+        multiply16<HALF>(sums[2 * n + 1], a, b[2], b[3]);
+      }
+    }
+    return;
+  }
+  float* own = spare + warp * 16 * WEIGHT_PITCH;
+  __syncwarp();
+#pragma unroll
+  for (int n = 0; n < TILE / 8; ++n)
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const u32 both = pack16(weights[n][c], 0.0f, HALF);
+      own[(g + c / 2 * 8) * WEIGHT_PITCH + n * 8 + 2 * t + c % 2] = HALF ? from_half((u16)both) : from_bf16((u16)both);
+    }
+  __syncwarp();
+#pragma unroll
+  for (int n = 0; n < D / 8; ++n) {
+    if (n * 8 >= d) break;
+    for (int j = 0; j < TILE; ++j)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const float w = own[(g + c / 2 * 8) * WEIGHT_PITCH + j];
+        if (w != 0.0f) sums[n][c] = fmaf(w, number16<HALF, D>(tile, j, n * 8 + 2 * t + c % 2), sums[n][c]);
+      }
+  }
+}
+
+/// The warp's rows of a tile whose first row is `first`, those before `end`, times factor[row].
+template <int D> DEV void store_rows16(const float (*sums)[4], const float* factor, const Operand& o, i64 b, int first, int end, i64 head, int d) {
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int r = first + warp * 16 + g + 8 * h;
+    if (r >= end) continue;
+    char* row = const_cast<char*>(head_row(o, b, r, head));
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n)
+#pragma unroll
+      for (int c = 0; c < 2; ++c)
+        if (const int column = n * 8 + 2 * t + c; column < d) store_at(o, row, column, sums[n][2 * h + c] * factor[h]);
+  }
+}
+
+DEV float quad_max(float v) {
+  v = fmaxf(v, __shfl_xor_sync(~0u, v, 1));
+  return fmaxf(v, __shfl_xor_sync(~0u, v, 2));
+}
+DEV float quad_sum(float v) {
+  v += __shfl_xor_sync(~0u, v, 1);
+  return v + __shfl_xor_sync(~0u, v, 2);
+}
+
+template <bool HALF, int D> DEV void attend16(const DenseAttentionParams& p, float* memory) {
+  wait_for_inputs();
+  const Extent x = extent_of(p, TILE, p.queries);
+  if (x.first >= x.rows) return;
+  enum { BYTES = TILE * D * 2 };
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+  const i64 head = blockIdx.y, kv_head = head / (p.heads / p.kv_heads);
+  const u32 q = smem(memory), k = q + BYTES, v = k + BYTES;
+  float* spare = memory + 3 * BYTES / 4;
+  load_tile16<HALF, D>(q, p.q, x.b, x.first, x.rows, head, p.d);
+  float out[D / 8][4] = {}, most[2] = {-INFINITY_F, -INFINITY_F}, sum[2] = {};
+  int begin, end;
+  keys_in_sight(p, x, x.first, min((int)TILE, x.rows - x.first), begin, end);
+  for (int key = begin / TILE * TILE; key < end; key += TILE) {
+    __syncthreads();
+    load_tile16<HALF, D>(k, p.k, x.b, key, x.keys, kv_head, p.d);
+    const bool guarded = __syncthreads_or(load_tile16<HALF, D>(v, p.v, x.b, key, x.keys, kv_head, p.dv_size));
+    float s[TILE / 8][4];
+    multiply_tiles16<HALF, D>(s, q, k, p.d);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float largest = -INFINITY_F, added = 0.0f, bend;
+#pragma unroll
+      for (int n = 0; n < TILE / 8; ++n)
+#pragma unroll
+        for (int c = 2 * h; c < 2 * h + 2; ++c) {
+          s[n][c] = logit_of(p, x, s[n][c], head, x.first + warp * 16 + g + 8 * h, key + n * 8 + 2 * t + c % 2, 1.0f, bend);
+          largest = fmaxf(largest, s[n][c]);
+        }
+      const float now = fmaxf(most[h], quad_max(largest)), kept = most[h] == -INFINITY_F ? 0.0f : __expf(most[h] - now);
+#pragma unroll
+      for (int n = 0; n < TILE / 8; ++n)
+#pragma unroll
+        for (int c = 2 * h; c < 2 * h + 2; ++c) {
+          s[n][c] = s[n][c] == -INFINITY_F ? 0.0f : __expf(s[n][c] - now);
+          added += s[n][c];
+        }
+      sum[h] = fmaf(sum[h], kept, quad_sum(added));
+      most[h] = now;
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) out[n][2 * h] *= kept, out[n][2 * h + 1] *= kept;
+    }
+    add_weighted<HALF, D>(out, s, v, p.dv_size, spare, guarded);
+  }
+  float factor[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    factor[h] = sum[h] == 0.0f ? 0.0f : 1.0f / sum[h];
+    const int row = x.first + warp * 16 + g + 8 * h;
+    if (p.lse.data && t == 0 && row < x.rows)
+      *reinterpret_cast<float*>(const_cast<char*>(head_row(p.lse, x.b, row, head))) = sum[h] == 0.0f ? -INFINITY_F : most[h] + logf(sum[h]);
+  }
+  store_rows16<D>(out, factor, p.y, x.b, x.first, x.rows, head, p.dv_size);
+}
+
+/// The probability that a query of this lse gives a key, of their dot product; `slope`: in it dp, out the gradient of the dot product.
+DEV float weigh16(const DenseAttentionParams& p, const Extent& x, float dot, i64 head, int query, int key, float lse, float inner, float& slope) {
+  float bend;
+  const float logit = logit_of(p, x, dot, head, query, key, 1.0f, bend);
+  const float weight = logit == -INFINITY_F ? 0.0f : logit == lse ? 1.0f : __expf(logit - lse);
+  slope = weight == 0.0f ? 0.0f : weight * (slope - inner) * bend * p.scale;
+  return weight;
+}
+
+template <bool HALF, int D> DEV void gradient_of_keys16(const DenseAttentionParams& p, float* memory) {
+  wait_for_inputs();
+  const Extent x = extent_of(p, TILE, p.keys);
+  if (x.first >= x.rows) return;
+  enum { BYTES = TILE * D * 2 };
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, group = p.heads / p.kv_heads;
+  const i64 kv_head = blockIdx.y;
+  const u32 k = smem(memory), v = k + BYTES, q = v + BYTES, dy = q + BYTES;
+  float *of_queries = memory + BYTES, *spare = of_queries + 2 * TILE;  // lse and the sums of dy y
+  load_tile16<HALF, D>(k, p.k, x.b, x.first, x.rows, kv_head, p.d);
+  load_tile16<HALF, D>(v, p.v, x.b, x.first, x.rows, kv_head, p.dv_size);
+  float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+  int begin, end;
+  queries_in_sight(p, x, x.first, min((int)TILE, x.rows - x.first), begin, end);
+  for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head)
+    for (int query = begin / TILE * TILE; query < end; query += TILE) {
+      __syncthreads();
+      bool strange = load_tile16<HALF, D>(q, p.q, x.b, query, x.queries, head, p.d);
+      strange = load_tile16<HALF, D>(dy, p.dy, x.b, query, x.queries, head, p.dv_size) || strange;
+      if (threadIdx.x < TILE) {
+        const int row = min(query + (int)threadIdx.x, x.queries - 1);
+        of_queries[threadIdx.x] = *reinterpret_cast<const float*>(head_row(p.lse, x.b, row, head));
+        of_queries[TILE + threadIdx.x] = *dot_of(p, x.b, row, head);
+      }
+      const bool guarded = __syncthreads_or(strange);
+      float s[TILE / 8][4], slopes[TILE / 8][4];
+      multiply_tiles16<HALF, D>(s, k, q, p.d);
+      multiply_tiles16<HALF, D>(slopes, v, dy, p.dv_size);
+#pragma unroll
+      for (int n = 0; n < TILE / 8; ++n)
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          const int of = n * 8 + 2 * t + c % 2;
+          s[n][c] = weigh16(p, x, s[n][c], head, query + of, x.first + warp * 16 + g + c / 2 * 8, of_queries[of], of_queries[TILE + of], slopes[n][c]);
+        }
+      add_weighted<HALF, D>(dv, s, dy, p.dv_size, spare, guarded);
+      add_weighted<HALF, D>(dk, slopes, q, p.d, spare, guarded);
+    }
+  const float factor[2] = {1.0f, 1.0f};
+  store_rows16<D>(dk, factor, p.dk, x.b, x.first, x.rows, kv_head, p.d);
+  store_rows16<D>(dv, factor, p.dv, x.b, x.first, x.rows, kv_head, p.dv_size);
+}
+
+template <bool HALF, int D> DEV void gradient_of_queries16(const DenseAttentionParams& p, float* memory) {
+  wait_for_inputs();
+  const Extent x = extent_of(p, TILE, p.queries);
+  if (x.first >= x.rows) return;
+  enum { BYTES = TILE * D * 2 };
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+  const i64 head = blockIdx.y, kv_head = head / (p.heads / p.kv_heads);
+  const u32 q = smem(memory), dy = q + BYTES, k = dy + BYTES, v = k + BYTES;
+  float* spare = memory + BYTES;
+  load_tile16<HALF, D>(q, p.q, x.b, x.first, x.rows, head, p.d);
+  load_tile16<HALF, D>(dy, p.dy, x.b, x.first, x.rows, head, p.dv_size);
+  float dq[D / 8][4] = {}, lse[2], inner[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = min(x.first + warp * 16 + g + 8 * h, x.rows - 1);
+    lse[h] = *reinterpret_cast<const float*>(head_row(p.lse, x.b, row, head));
+    inner[h] = *dot_of(p, x.b, row, head);
+  }
+  int begin, end;
+  keys_in_sight(p, x, x.first, min((int)TILE, x.rows - x.first), begin, end);
+  for (int key = begin / TILE * TILE; key < end; key += TILE) {
+    __syncthreads();
+    const bool strange = load_tile16<HALF, D>(k, p.k, x.b, key, x.keys, kv_head, p.d);
+    load_tile16<HALF, D>(v, p.v, x.b, key, x.keys, kv_head, p.dv_size);
+    const bool guarded = __syncthreads_or(strange);
+    float s[TILE / 8][4], slopes[TILE / 8][4];
+    multiply_tiles16<HALF, D>(s, q, k, p.d);
+    multiply_tiles16<HALF, D>(slopes, dy, v, p.dv_size);
+#pragma unroll
+    for (int n = 0; n < TILE / 8; ++n)
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        weigh16(p, x, s[n][c], head, x.first + warp * 16 + g + c / 2 * 8, key + n * 8 + 2 * t + c % 2, lse[c / 2], inner[c / 2], slopes[n][c]);
+    add_weighted<HALF, D>(dq, slopes, k, p.d, spare, guarded);
+  }
+  const float factor[2] = {1.0f, 1.0f};
+  store_rows16<D>(dq, factor, p.dq, x.b, x.first, x.rows, head, p.d);
+}
+#endif
+
+#if __CUDA_ARCH__ >= 800
+#define RUN(what, HALF, D) \
+  extern __shared__ __align__(128) float memory[]; \
+  what<HALF, D>(p, memory);
+#else
+#define RUN(what, HALF, D)
+#endif
+#define KERNELS(name, HALF, D) \
+  KERNEL(128) attention_mma_##name(const __grid_constant__ DenseAttentionParams p) { RUN(attend16, HALF, D) } \
+  KERNEL(128) attention_mma_keys_##name(const __grid_constant__ DenseAttentionParams p) { RUN(gradient_of_keys16, HALF, D) } \
+  KERNEL(128) attention_mma_queries_##name(const __grid_constant__ DenseAttentionParams p) { RUN(gradient_of_queries16, HALF, D) }
