@@ -66,7 +66,7 @@ struct OnMatrixUnits {
 };
 
 /// Null: the kernels in f32. Operands become bf16 where that is allowed and they are not of f16 already.
-const OnMatrixUnits* on_matrix_units(const Call& call, const Launcher& launcher) {
+const OnMatrixUnits* on_matrix_units(const Call& call, Launcher& launcher) {
   static constexpr OnMatrixUnits kernels_of[] = {
       {QUERN_BF16, 64, kernels::attention_mma_bf16_64, kernels::attention_mma_keys_bf16_64, kernels::attention_mma_queries_bf16_64},
       {QUERN_BF16, 128, kernels::attention_mma_bf16_128, kernels::attention_mma_keys_bf16_128, kernels::attention_mma_queries_bf16_128},
