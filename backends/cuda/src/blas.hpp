@@ -4,9 +4,9 @@
 #include "driver.hpp"
 #include "kernels/params.hpp"
 
+#include <array>
 #include <map>
 #include <span>
-#include <tuple>
 
 namespace quern::cuda {
 
@@ -53,7 +53,11 @@ class Blas {
     Algorithm algorithm{};
     bool usable = false;
   };
-  using Shape = std::tuple<int, int, int, int, bool, bool, bool, bool>;  // m, n, k, row, half, bias, c, y16
+  struct Shape {
+    std::array<int, 6> sizes;  // m, n, k; rows of y, x, w
+    std::array<bool, 6> is;    // half; there are bias and c; y16; x and w turned
+    auto operator<=>(const Shape&) const = default;
+  };
 
   Plan& plan_for(const DenseParams& p, bool half);
   void drop(Plan& plan) noexcept;

@@ -22,7 +22,8 @@ void product(const Tensor& w, Address operand, float scale, bool half, std::int6
     launcher.launch(kernels::unpack_rows, launcher.spread(w.elements() / 16), 256, unpack);
     weights = workspace;
   }
-  launcher.dense({operand, weights, to.bias, to.c, to.y, static_cast<int>(m), static_cast<int>(w.dims[0]), static_cast<int>(w.last()),
+  const auto k = static_cast<int>(w.last());
+  launcher.dense({{operand, k, 0}, {weights, k, 0}, to.bias, to.c, to.y, static_cast<int>(m), static_cast<int>(w.dims[0]), k,
                   static_cast<int>(to.row), 1.0f / scale, y16},
                  half);
 }
@@ -80,8 +81,9 @@ void SideBySide::operator()(const StepContext& context, Launcher& launcher) cons
   const bool y16 = smaller != 0;
   const float scale = y16 ? in.scale * smaller : in.scale;
   if (joined) {
-    launcher.dense({x, shadows.find(first), 0, 0, y, static_cast<int>(m), static_cast<int>(row), static_cast<int>(in.k),
-                    static_cast<int>(row), 1.0f / scale, y16},
+    const auto k = static_cast<int>(in.k);
+    launcher.dense({{x, k, 0}, {shadows.find(first), k, 0}, 0, 0, y, static_cast<int>(m), static_cast<int>(row), k, static_cast<int>(row),
+                    1.0f / scale, y16},
                    in.half);
     return;
   }

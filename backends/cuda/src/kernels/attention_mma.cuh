@@ -1,6 +1,7 @@
 // attention_ragged and its gradients on the matrix units: operands, probabilities and slopes in 16 bits, sums in f32. Heads of up to D elements.
 //
 //   block   four warps, each 16 rows of a tile of 64: queries, or keys in the kernel of dk and dv; no atomics, probabilities recomputed from lse
+//   stages  two: while one is multiplied, the next tiles of the other side are copied. Operands of other types are converted on their way
 //   shared  tiles of 64 rows of D numbers, chunk j of 16 bytes at j ^ (r % 8): eight rows of a chunk, or eight chunks of a row, share no bank
 //   sums    as the matrix units leave them: rows g and g + 8 of a warp's 16, columns 2 t and 2 t + 1 of each eight. A probability is the left
 //           operand of the next product where it lies
@@ -13,33 +14,62 @@ enum { TILE = mma_attention_tile, WEIGHT_PITCH = TILE + 1 };
 
 template <int D> DEV u32 spot(u32 base, int r, int j) { return base + r * (D * 2) + (j ^ (r & 7)) * 16; }
 
-/// Rows of a tile from `first` on, those from `end` on as zeros. Returns whether this thread met a number that is not finite.
-template <bool HALF, int D> DEV bool load_tile16(u32 base, const Operand& o, i64 b, int first, int end, i64 head, int d) {
-  enum : u32 { EXPONENT = HALF ? 0x7c00 : 0x7f80 };
-  bool strange = false;
-  for (int e = threadIdx.x; e < TILE * (D / 8); e += 128) {
-    const int r = e / (D / 8), j = e % (D / 8);
-    u32 w[4] = {};
-    if (first + r < end && j * 8 < d) {
-      const char* row = head_row(o, b, first + r, head);
-      const char* from = row + j * 8 * o.step;
-      if (o.dtype == (HALF ? F16 : BF16) && o.step == 2 && j * 8 + 8 <= d && ((u64)from & 15) == 0) {
-        const uint4 v = *reinterpret_cast<const uint4*>(from);
-        w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int c = j * 8 + 2 * i;
-          w[i] = pack16(c < d ? load_at(o, row, c) : 0.0f, c + 1 < d ? load_at(o, row, c + 1) : 0.0f, HALF);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) strange = strange || (w[i] & EXPONENT) == EXPONENT || (w[i] >> 16 & EXPONENT) == EXPONENT;
-    }
-    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(spot<D>(base, r, j)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+/// The rows of one head, as tiles take them.
+template <bool HALF, int D> struct Rows16 {
+  const Operand& o;
+  const char* start;
+  int d;
+  bool direct;  // they can be copied as they lie
+
+  DEV Rows16(const Operand& operand, i64 b, i64 head, int elements) : o(operand), start(head_row(operand, b, 0, head)), d(elements) {
+    direct = o.dtype == (HALF ? F16 : BF16) && o.step == 2 && d % 8 == 0 && (((u64)start | o.strides[1]) & 15) == 0;
   }
-  return strange;
+  /// Begins to bring rows of a tile from `first` on, those from `end` on as zeros.
+  DEV void fetch(u32 base, int first, int end) const {
+    for (int e = threadIdx.x; e < TILE * (D / 8); e += 128) {
+      const int r = e / (D / 8), j = e % (D / 8);
+      const bool there = first + r < end && j * 8 < d;
+      const char* row = start + (there ? first + r : 0) * o.strides[1];
+      if (direct) {
+        copy_async(spot<D>(base, r, j), there ? row + j * 16 : start, there ? 16 : 0);
+        continue;
+      }
+      u32 w[4] = {};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int c = j * 8 + 2 * i;
+        w[i] = pack16(there && c < d ? load_at(o, row, c) : 0.0f, there && c + 1 < d ? load_at(o, row, c + 1) : 0.0f, HALF);
+      }
+      asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(spot<D>(base, r, j)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+    }
+  }
+};
+
+/// Whether this thread brought a number into the tile that is not finite: 0 times it is NaN.
+template <bool HALF, int D> DEV bool has_strange(u32 base) {
+  enum : u32 { EXPONENT = HALF ? 0x7c00 : 0x7f80 };
+  u32 sum = 0;
+#pragma unroll
+  for (int e = threadIdx.x; e < TILE * (D / 8); e += 128) {
+    u32 w[4];
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(spot<D>(base, e / (D / 8), e % (D / 8))));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (HALF) asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(w[i]), "r"(0));
+      else asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(w[i]), "r"(0));
+    }
+  }
+  return (sum & EXPONENT) == EXPONENT || (sum >> 16 & EXPONENT) == EXPONENT;
 }
+
+/// Whether each query of a tile sees each key of another, and logits are dot products times a number.
+DEV bool all_in_sight(const DenseAttentionParams& p, const Extent& x, int query, int key) {
+  const i64 first = query + p.offset, last = first + TILE - 1;
+  return !p.mask.data && !(p.softcap > 0.0f) && query + TILE <= x.queries && key + TILE <= x.keys && (!p.causal || key + TILE - 1 <= first) &&
+         (p.window <= 0 || key > last - p.window);
+}
+
+#define LOG2E 1.44269504f
 
 /// s[n] = the warp's 16 rows of `left` times rows 8 n to 8 n + 7 of `right`.
 template <bool HALF, int D> DEV void multiply_tiles16(float (*s)[4], u32 left, u32 right, int d) {
@@ -141,18 +171,31 @@ template <bool HALF, int D> DEV void attend16(const DenseAttentionParams& p, flo
   enum { BYTES = TILE * D * 2 };
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   const i64 head = blockIdx.y, kv_head = head / (p.heads / p.kv_heads);
-  const u32 q = smem(memory), k = q + BYTES, v = k + BYTES;
-  float* spare = memory + 3 * BYTES / 4;
-  load_tile16<HALF, D>(q, p.q, x.b, x.first, x.rows, head, p.d);
+  const u32 q = smem(memory), stages = q + BYTES;
+  float* spare = memory + 5 * BYTES / 4;
+  const Rows16<HALF, D> keys(p.k, x.b, kv_head, p.d), values(p.v, x.b, kv_head, p.dv_size);
   float out[D / 8][4] = {}, most[2] = {-INFINITY_F, -INFINITY_F}, sum[2] = {};
   int begin, end;
   keys_in_sight(p, x, x.first, min((int)TILE, x.rows - x.first), begin, end);
-  for (int key = begin / TILE * TILE; key < end; key += TILE) {
-    __syncthreads();
-    load_tile16<HALF, D>(k, p.k, x.b, key, x.keys, kv_head, p.d);
-    const bool guarded = __syncthreads_or(load_tile16<HALF, D>(v, p.v, x.b, key, x.keys, kv_head, p.dv_size));
+  begin = begin / TILE * TILE;
+  const auto fetch = [&](int key) {
+    if (key < end) {
+      const u32 k = stages + (key - begin) / TILE % 2 * (2 * BYTES);
+      keys.fetch(k, key, x.keys);
+      values.fetch(k + BYTES, key, x.keys);
+    }
+    commit_copies();
+  };
+  Rows16<HALF, D>(p.q, x.b, head, p.d).fetch(q, x.first, x.rows);
+  fetch(begin);
+  for (int key = begin; key < end; key += TILE) {
+    fetch(key + TILE);
+    wait_copies<1>();
+    const u32 k = stages + (key - begin) / TILE % 2 * (2 * BYTES), v = k + BYTES;
+    const bool guarded = __syncthreads_or(has_strange<HALF, D>(v));
     float s[TILE / 8][4];
     multiply_tiles16<HALF, D>(s, q, k, p.d);
+    const bool plain = all_in_sight(p, x, x.first, key);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       float largest = -INFINITY_F, added = 0.0f, bend;
@@ -160,15 +203,16 @@ template <bool HALF, int D> DEV void attend16(const DenseAttentionParams& p, flo
       for (int n = 0; n < TILE / 8; ++n)
 #pragma unroll
         for (int c = 2 * h; c < 2 * h + 2; ++c) {
-          s[n][c] = logit_of(p, x, s[n][c], head, x.first + warp * 16 + g + 8 * h, key + n * 8 + 2 * t + c % 2, 1.0f, bend);
+          s[n][c] = plain ? s[n][c] * p.scale : logit_of(p, x, s[n][c], head, x.first + warp * 16 + g + 8 * h, key + n * 8 + 2 * t + c % 2, 1.0f, bend);
           largest = fmaxf(largest, s[n][c]);
         }
-      const float now = fmaxf(most[h], quad_max(largest)), kept = most[h] == -INFINITY_F ? 0.0f : __expf(most[h] - now);
+      const float now = fmaxf(most[h], quad_max(largest)), base = now == -INFINITY_F ? 0.0f : now * LOG2E;
+      const float kept = power_of_two(fmaf(most[h], LOG2E, -base));
 #pragma unroll
       for (int n = 0; n < TILE / 8; ++n)
 #pragma unroll
         for (int c = 2 * h; c < 2 * h + 2; ++c) {
-          s[n][c] = s[n][c] == -INFINITY_F ? 0.0f : __expf(s[n][c] - now);
+          s[n][c] = power_of_two(fmaf(s[n][c], LOG2E, -base));
           added += s[n][c];
         }
       sum[h] = fmaf(sum[h], kept, quad_sum(added));
@@ -177,6 +221,7 @@ template <bool HALF, int D> DEV void attend16(const DenseAttentionParams& p, flo
       for (int n = 0; n < D / 8; ++n) out[n][2 * h] *= kept, out[n][2 * h + 1] *= kept;
     }
     add_weighted<HALF, D>(out, s, v, p.dv_size, spare, guarded);
+    __syncthreads();
   }
   float factor[2];
 #pragma unroll
@@ -189,12 +234,13 @@ template <bool HALF, int D> DEV void attend16(const DenseAttentionParams& p, flo
   store_rows16<D>(out, factor, p.y, x.b, x.first, x.rows, head, p.dv_size);
 }
 
-/// The probability that a query of this lse gives a key, of their dot product; `slope`: in it dp, out the gradient of the dot product.
-DEV float weigh16(const DenseAttentionParams& p, const Extent& x, float dot, i64 head, int query, int key, float lse, float inner, float& slope) {
-  float bend;
-  const float logit = logit_of(p, x, dot, head, query, key, 1.0f, bend);
-  const float weight = logit == -INFINITY_F ? 0.0f : logit == lse ? 1.0f : __expf(logit - lse);
-  slope = weight == 0.0f ? 0.0f : weight * (slope - inner) * bend * p.scale;
+/// The probability that a query of this lse gives a key, of their dot product; `slope`: in it dp, out the gradient of the dot product. `plain`: of
+/// all_in_sight().
+DEV float weigh16(const DenseAttentionParams& p, const Extent& x, float dot, i64 head, int query, int key, float lse, float inner, bool plain, float& slope) {
+  float bend = 1.0f;
+  const float logit = plain ? dot * p.scale : logit_of(p, x, dot, head, query, key, 1.0f, bend);
+  const float weight = logit == -INFINITY_F ? 0.0f : logit == lse ? 1.0f : power_of_two((logit - lse) * LOG2E);
+  slope = weight == 0.0f ? 0.0f : weight * (slope - inner) * (plain ? p.scale : bend * p.scale);
   return weight;
 }
 
@@ -205,37 +251,55 @@ template <bool HALF, int D> DEV void gradient_of_keys16(const DenseAttentionPara
   enum { BYTES = TILE * D * 2 };
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, group = p.heads / p.kv_heads;
   const i64 kv_head = blockIdx.y;
-  const u32 k = smem(memory), v = k + BYTES, q = v + BYTES, dy = q + BYTES;
-  float *of_queries = memory + BYTES, *spare = of_queries + 2 * TILE;  // lse and the sums of dy y
-  load_tile16<HALF, D>(k, p.k, x.b, x.first, x.rows, kv_head, p.d);
-  load_tile16<HALF, D>(v, p.v, x.b, x.first, x.rows, kv_head, p.dv_size);
+  const u32 k = smem(memory), v = k + BYTES, stages = v + BYTES;
+  float *of_queries = memory + 6 * BYTES / 4, *spare = of_queries + 4 * TILE;  // of each stage lse and the sums of dy y
+  Rows16<HALF, D>(p.k, x.b, kv_head, p.d).fetch(k, x.first, x.rows);
+  Rows16<HALF, D>(p.v, x.b, kv_head, p.dv_size).fetch(v, x.first, x.rows);
   float dk[D / 8][4] = {}, dv[D / 8][4] = {};
   int begin, end;
   queries_in_sight(p, x, x.first, min((int)TILE, x.rows - x.first), begin, end);
-  for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head)
-    for (int query = begin / TILE * TILE; query < end; query += TILE) {
-      __syncthreads();
-      bool strange = load_tile16<HALF, D>(q, p.q, x.b, query, x.queries, head, p.d);
-      strange = load_tile16<HALF, D>(dy, p.dy, x.b, query, x.queries, head, p.dv_size) || strange;
+  begin = begin / TILE * TILE;
+  const int tiles = begin < end ? (end - begin + TILE - 1) / TILE : 0;  // of each query head
+  const auto fetch = [&](int i) {
+    if (i < tiles * group) {
+      const i64 head = kv_head * group + i / tiles;
+      const int query = begin + i % tiles * TILE;
+      const u32 q = stages + i % 2 * (2 * BYTES);
+      Rows16<HALF, D>(p.q, x.b, head, p.d).fetch(q, query, x.queries);
+      Rows16<HALF, D>(p.dy, x.b, head, p.dv_size).fetch(q + BYTES, query, x.queries);
       if (threadIdx.x < TILE) {
         const int row = min(query + (int)threadIdx.x, x.queries - 1);
-        of_queries[threadIdx.x] = *reinterpret_cast<const float*>(head_row(p.lse, x.b, row, head));
-        of_queries[TILE + threadIdx.x] = *dot_of(p, x.b, row, head);
+        float* to = of_queries + i % 2 * (2 * TILE) + threadIdx.x;
+        copy_word_async(smem(to), head_row(p.lse, x.b, row, head));
+        copy_word_async(smem(to + TILE), dot_of(p, x.b, row, head));
       }
-      const bool guarded = __syncthreads_or(strange);
-      float s[TILE / 8][4], slopes[TILE / 8][4];
-      multiply_tiles16<HALF, D>(s, k, q, p.d);
-      multiply_tiles16<HALF, D>(slopes, v, dy, p.dv_size);
-#pragma unroll
-      for (int n = 0; n < TILE / 8; ++n)
-#pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          const int of = n * 8 + 2 * t + c % 2;
-          s[n][c] = weigh16(p, x, s[n][c], head, query + of, x.first + warp * 16 + g + c / 2 * 8, of_queries[of], of_queries[TILE + of], slopes[n][c]);
-        }
-      add_weighted<HALF, D>(dv, s, dy, p.dv_size, spare, guarded);
-      add_weighted<HALF, D>(dk, slopes, q, p.d, spare, guarded);
     }
+    commit_copies();
+  };
+  fetch(0);
+  for (int i = 0; i < tiles * group; ++i) {
+    fetch(i + 1);
+    wait_copies<1>();
+    const u32 q = stages + i % 2 * (2 * BYTES), dy = q + BYTES;
+    const float* lse = of_queries + i % 2 * (2 * TILE);
+    const bool strange = has_strange<HALF, D>(q), guarded = __syncthreads_or(has_strange<HALF, D>(dy) || strange);
+    const int query = begin + i % tiles * TILE;
+    const bool plain = all_in_sight(p, x, query, x.first);
+    float s[TILE / 8][4], slopes[TILE / 8][4];
+    multiply_tiles16<HALF, D>(s, k, q, p.d);
+    multiply_tiles16<HALF, D>(slopes, v, dy, p.dv_size);
+#pragma unroll
+    for (int n = 0; n < TILE / 8; ++n)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int of = n * 8 + 2 * t + c % 2;
+        s[n][c] = weigh16(p, x, s[n][c], kv_head * group + i / tiles, query + of, x.first + warp * 16 + g + c / 2 * 8, lse[of], lse[TILE + of], plain,
+                          slopes[n][c]);
+      }
+    add_weighted<HALF, D>(dv, s, dy, p.dv_size, spare, guarded);
+    add_weighted<HALF, D>(dk, slopes, q, p.d, spare, guarded);
+    __syncthreads();
+  }
   const float factor[2] = {1.0f, 1.0f};
   store_rows16<D>(dk, factor, p.dk, x.b, x.first, x.rows, kv_head, p.d);
   store_rows16<D>(dv, factor, p.dv, x.b, x.first, x.rows, kv_head, p.dv_size);
@@ -248,10 +312,9 @@ template <bool HALF, int D> DEV void gradient_of_queries16(const DenseAttentionP
   enum { BYTES = TILE * D * 2 };
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   const i64 head = blockIdx.y, kv_head = head / (p.heads / p.kv_heads);
-  const u32 q = smem(memory), dy = q + BYTES, k = dy + BYTES, v = k + BYTES;
-  float* spare = memory + BYTES;
-  load_tile16<HALF, D>(q, p.q, x.b, x.first, x.rows, head, p.d);
-  load_tile16<HALF, D>(dy, p.dy, x.b, x.first, x.rows, head, p.dv_size);
+  const u32 q = smem(memory), dy = q + BYTES, stages = dy + BYTES;
+  float* spare = memory + 6 * BYTES / 4;
+  const Rows16<HALF, D> keys(p.k, x.b, kv_head, p.d), values(p.v, x.b, kv_head, p.dv_size);
   float dq[D / 8][4] = {}, lse[2], inner[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -261,11 +324,23 @@ template <bool HALF, int D> DEV void gradient_of_queries16(const DenseAttentionP
   }
   int begin, end;
   keys_in_sight(p, x, x.first, min((int)TILE, x.rows - x.first), begin, end);
-  for (int key = begin / TILE * TILE; key < end; key += TILE) {
-    __syncthreads();
-    const bool strange = load_tile16<HALF, D>(k, p.k, x.b, key, x.keys, kv_head, p.d);
-    load_tile16<HALF, D>(v, p.v, x.b, key, x.keys, kv_head, p.dv_size);
-    const bool guarded = __syncthreads_or(strange);
+  begin = begin / TILE * TILE;
+  const auto fetch = [&](int key) {
+    if (key < end) {
+      const u32 k = stages + (key - begin) / TILE % 2 * (2 * BYTES);
+      keys.fetch(k, key, x.keys);
+      values.fetch(k + BYTES, key, x.keys);
+    }
+    commit_copies();
+  };
+  Rows16<HALF, D>(p.q, x.b, head, p.d).fetch(q, x.first, x.rows);
+  Rows16<HALF, D>(p.dy, x.b, head, p.dv_size).fetch(dy, x.first, x.rows);
+  fetch(begin);
+  for (int key = begin; key < end; key += TILE) {
+    fetch(key + TILE);
+    wait_copies<1>();
+    const u32 k = stages + (key - begin) / TILE % 2 * (2 * BYTES), v = k + BYTES;
+    const bool guarded = __syncthreads_or(has_strange<HALF, D>(k)), plain = all_in_sight(p, x, x.first, key);
     float s[TILE / 8][4], slopes[TILE / 8][4];
     multiply_tiles16<HALF, D>(s, q, k, p.d);
     multiply_tiles16<HALF, D>(slopes, dy, v, p.dv_size);
@@ -273,8 +348,9 @@ template <bool HALF, int D> DEV void gradient_of_queries16(const DenseAttentionP
     for (int n = 0; n < TILE / 8; ++n)
 #pragma unroll
       for (int c = 0; c < 4; ++c)
-        weigh16(p, x, s[n][c], head, x.first + warp * 16 + g + c / 2 * 8, key + n * 8 + 2 * t + c % 2, lse[c / 2], inner[c / 2], slopes[n][c]);
+        weigh16(p, x, s[n][c], head, x.first + warp * 16 + g + c / 2 * 8, key + n * 8 + 2 * t + c % 2, lse[c / 2], inner[c / 2], plain, slopes[n][c]);
     add_weighted<HALF, D>(dq, slopes, k, p.d, spare, guarded);
+    __syncthreads();
   }
   const float factor[2] = {1.0f, 1.0f};
   store_rows16<D>(dq, factor, p.dq, x.b, x.first, x.rows, head, p.d);

@@ -167,11 +167,6 @@ template <int D, int THREADS, class To> DEV void fetch_tile(const AttentionRowsP
 
 /// A soft cap on a dot product: its logit is cut, and goes back to the units of dot products.
 __device__ __noinline__ float capped(float dot, float scale, float softcap) { return softcap * tanhf(dot * scale / softcap) / scale; }
-DEV float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 DEV void cap_all(const AttentionRowsParams& p, float (*s)[4]) {
   if (p.softcap > 0.0f) {
 #pragma unroll

@@ -17,7 +17,6 @@ DEV u32 load_word(const Blocks& w, int piece, i64 block) {
 DEV float load_scale(const Blocks& w, int piece, i64 block, int half) {
   return from_half(reinterpret_cast<const u16*>(at<const char>(w.plane[piece]) + block * w.stride[piece])[half]);
 }
-DEV u32 word_of(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
 /// 6-bit scale and minimum of group g of the 12 bytes in header words y, z, w.
 DEV void k_scales(const uint4& header, int g, int& scale, int& minimum) {

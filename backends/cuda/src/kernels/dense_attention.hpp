@@ -22,10 +22,12 @@ struct DenseAttentionParams {
   float scale, softcap, max_bias;
 };
 
-/// Kernels on the matrix units (attention_mma.cuh) have tiles of so many rows, for heads of up to `size` elements.
+/// Kernels on the matrix units (attention_mma.cuh) have tiles of so many rows, for heads of up to `size` elements: of the block's own rows one
+/// forward and two in the gradient, of the other side two in each of two stages.
 constexpr int mma_attention_tile = 64;
-constexpr int mma_attention_shared(int tiles, int size) {
-  return tiles * mma_attention_tile * size * 2 + (mma_attention_tile * (mma_attention_tile + 1) + 2 * mma_attention_tile) * 4;
+constexpr int mma_attention_shared(bool backward, int size) {
+  const int tiles = backward ? 6 : 5;
+  return tiles * mma_attention_tile * size * 2 + (mma_attention_tile * (mma_attention_tile + 1) + 4 * mma_attention_tile) * 4;
 }
 
 struct AttentionStartsParams {

@@ -1,4 +1,4 @@
-// Elementwise ops over any strides: one thread an element, f32 arithmetic, one rounding at the store.
+// Elementwise ops over any strides: one thread an element, or eight neighbours where every operand has them side by side; f32 arithmetic, one rounding at the store.
 #include "elementwise.hpp"
 #include "strided.cuh"
 
@@ -7,26 +7,32 @@ enum { ADD = 1, SUB = 2, MUL = 3, SCALE = 5, NEG = 6, SQR = 7, SQRT = 8, ABS = 9
 KERNEL(256) unary(const __grid_constant__ UnaryParams p) {
   wait_for_inputs();
   FOR_EACH(i, p.shape.count) {
-    const float x = load_place(p.x, p.shape, i);
-    float y = x;
-    switch (p.op) {
-      case SCALE: y = p.b == 0.0f ? p.a * x : fmaf(p.a, x, p.b); break;  // -0 is kept
-      case NEG: y = -x; break;
-      case SQR: y = x * x; break;
-      case SQRT: y = sqrtf(x); break;
-      case ABS: y = fabsf(x); break;
-      case CLAMP: y = x != x ? x : fminf(fmaxf(x, p.a), p.b); break;
-      default: break;
+    float v[wide_step];
+    load_step(p.x, p.shape, i, v);
+    EACH_OF_STEP(e, p.shape) {
+      const float x = v[e];
+      switch (p.op) {
+        case SCALE: v[e] = p.b == 0.0f ? p.a * x : fmaf(p.a, x, p.b); break;  // -0 is kept
+        case NEG: v[e] = -x; break;
+        case SQR: v[e] = x * x; break;
+        case SQRT: v[e] = sqrtf(x); break;
+        case ABS: v[e] = fabsf(x); break;
+        case CLAMP: v[e] = x != x ? x : fminf(fmaxf(x, p.a), p.b); break;
+        default: break;
+      }
     }
-    store_place(p.y, p.shape, i, y);
+    store_step(p.y, p.shape, i, v);
   }
 }
 
 KERNEL(256) binary(const __grid_constant__ BinaryParams p) {
   wait_for_inputs();
   FOR_EACH(i, p.shape.count) {
-    const float a = load_place(p.a, p.shape, i), b = load_place(p.b, p.shape, i);
-    store_place(p.y, p.shape, i, p.op == ADD ? fmaf(p.alpha, b, a) : p.op == SUB ? a - b : p.op == MUL ? a * b : a / b);
+    float a[wide_step], b[wide_step];
+    load_step(p.a, p.shape, i, a);
+    load_step(p.b, p.shape, i, b);
+    EACH_OF_STEP(e, p.shape) a[e] = p.op == ADD ? fmaf(p.alpha, b[e], a[e]) : p.op == SUB ? a[e] - b[e] : p.op == MUL ? a[e] * b[e] : a[e] / b[e];
+    store_step(p.y, p.shape, i, a);
   }
 }
 

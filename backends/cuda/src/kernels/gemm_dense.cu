@@ -2,7 +2,9 @@
 //
 //   block   128 x 128 of y in steps of 32 along k; 8 warps, each 64 x 32
 //   shared  4 stages x (128 + 128) x 64 B = 64 KiB, filled by asynchronous copies three steps ahead
-//   banks   chunk j (16 bytes) of row r lies at j ^ (r / 2 % 4): the eight rows of one matrix load share no bank
+//   rows    of an operand in rows of k: chunk j (16 bytes) of row r lies at j ^ (r / 2 % 4)
+//   turned  32 rows of 128 numbers: chunk j of row r lies at j ^ (r % 8), and the loads turn what they read
+//   banks   the eight rows of one matrix load share no bank in either
 #include "gemm.hpp"
 #include "matrix.cuh"
 
@@ -17,12 +19,16 @@ template <bool HALF> DEV void gemm_dense(const DenseParams& p, char* memory) {
     const u32 base = smem(memory) + step % STAGES * STAGE;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int e = threadIdx.x + i * 256, r = e / 4 % 128, j = e & 3, k = step * 32 + j * 8;
-      const bool w = e >= 512;
-      const int row = (w ? n0 : m0) + r, rows = w ? p.n : p.m;
+      const bool w = i >= 2;
+      const DenseOperand& o = w ? p.w : p.x;
+      const int e = threadIdx.x + i % 2 * 256, first = w ? n0 : m0, rows = w ? p.n : p.m;
+      const int r = o.turned ? e / 16 : e / 4, j = o.turned ? e & 15 : e & 3;
+      const int row = first + (o.turned ? j * 8 : r), k = step * 32 + (o.turned ? r : j * 8);
+      const int left = o.turned ? rows - row : p.k - k;  // elements from here to the end of what is stored there
       const bool there = row < rows && k < p.k;
-      const u16* from = at<const u16>(w ? p.w : p.x) + (there ? (i64)row * p.k + k : 0);
-      copy_async(base + (w ? 128 * 64 : 0) + r * 64 + (j ^ (r / 2 & 3)) * 16, from, there ? 16 : 0);
+      const u16* from = at<const u16>(o.data) + (there ? (i64)(o.turned ? k : row) * o.row + (o.turned ? row : k) : 0);
+      copy_async(base + (w ? 128 * 64 : 0) + (o.turned ? r * 256 + (j ^ (r & 7)) * 16 : r * 64 + (j ^ (r / 2 & 3)) * 16), from,
+                 there ? min(left, 8) * 2 : 0);
     }
   };
   float acc[4][4][4] = {};
@@ -42,13 +48,23 @@ template <bool HALF> DEV void gemm_dense(const DenseParams& p, char* memory) {
       u32 a[4][4], b[2][4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int r = wm + i * 16 + lane % 16, j = kk * 2 + lane / 16;
-        load_matrices(a[i], a_at + r * 64 + (j ^ (r / 2 & 3)) * 16);
+        if (p.x.turned) {
+          const int r = kk * 16 + lane / 16 * 8 + lane % 8, j = wm / 8 + i * 2 + lane / 8 % 2;
+          load_transposed(a[i], a_at + r * 256 + (j ^ (r & 7)) * 16);
+        } else {
+          const int r = wm + i * 16 + lane % 16, j = kk * 2 + lane / 16;
+          load_matrices(a[i], a_at + r * 64 + (j ^ (r / 2 & 3)) * 16);
+        }
       }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int r = wn + i * 16 + lane % 8 + lane / 16 * 8, j = kk * 2 + lane / 8 % 2;
-        load_matrices(b[i], b_at + r * 64 + (j ^ (r / 2 & 3)) * 16);
+        if (p.w.turned) {
+          const int r = kk * 16 + lane % 16, j = wn / 8 + i * 2 + lane / 16;
+          load_transposed(b[i], b_at + r * 256 + (j ^ (r & 7)) * 16);
+        } else {
+          const int r = wn + i * 16 + lane % 8 + lane / 16 * 8, j = kk * 2 + lane / 8 % 2;
+          load_matrices(b[i], b_at + r * 64 + (j ^ (r / 2 & 3)) * 16);
+        }
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i)

@@ -54,8 +54,6 @@ DEV u32 merged(u32 a, u32 mask, u32 b) {
 }
 /// The bytes of a word, two at a time, as 1024 more than they are: bytes 0 and 1 with 0x4140, 2 and 3 with 0x4342; one of them twice.
 DEV u32 bytes_1024(u32 word, u32 which) { return __byte_perm(word, TWO_1024 >> 8, which); }
-
-DEV u32 word_of(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 DEV void copy_16(u32 to, const char* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory"); }
 DEV void copy_4(u32 to, const char* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory"); }
 /// In their place: earlier they would take registers.

@@ -200,9 +200,15 @@ struct GemmParams {
   int m, n, k;
   float alpha, beta;
 };
+/// A matrix of 16-bit numbers, an operand of DenseParams: rows of k, or turned: k rows, one number of each row of the operand in each.
+struct DenseOperand {
+  Address data;
+  int row, turned;  // row: elements from one stored row to the next
+};
 /// y = alpha x W^T + bias + c in 16-bit operands: rows of y and c lie `row` elements apart.
 struct DenseParams {
-  Address x, w, bias, c, y;  // x [m][k], w [n][k], bf16 or f16; bias, c, y f32
+  DenseOperand x, w;  // x [m][k], w [n][k], bf16 or f16
+  Address bias, c, y;  // f32
   int m, n, k, row;
   float alpha;
   int y16;  // y is of the operands' type; without c

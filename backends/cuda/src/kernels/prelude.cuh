@@ -40,6 +40,11 @@ DEV float from_half(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(
 DEV u16 to_half(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
 /// x cut to the range of f16; what is not finite stays as it is.
 DEV float cut_to_half(float x) { return fabsf(x) < INFINITY_F ? fminf(fmaxf(x, -65504.0f), 65504.0f) : x; }
+DEV float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 DEV float from_bf16(u16 h) { return __uint_as_float((u32)h << 16); }
 DEV u16 to_bf16(float f) {
   u32 x = __float_as_uint(f);
@@ -56,6 +61,7 @@ DEV u32 pack_bf16(float lo, float hi) {
 
 template <class T> DEV T* at(Address a) { return reinterpret_cast<T*>(a); }
 
+DEV u32 word_of(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 DEV float load_float(const void* p, int dtype, i64 i) {
   if (dtype == F32) return static_cast<const float*>(p)[i];
   if (dtype == F16) return from_half(static_cast<const u16*>(p)[i]);

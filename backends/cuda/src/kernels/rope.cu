@@ -43,40 +43,43 @@ KERNEL(128) rope_table(const __grid_constant__ RopeTableParams p) {
   }
 }
 
-/// One block a (head, token); each thread a pair, or elements behind the pairs.
+/// Blocks of 128 threads for each token; each thread a pair of a head, or one of the elements behind its pairs.
 KERNEL(128) rope(const __grid_constant__ RopeParams p) {
   wait_for_inputs();
-  const i64 h = blockIdx.x, t = blockIdx.y;
-  const char* x = at<const char>(p.x.data) + t * p.x.strides[0] + h * p.x.strides[1];
-  char* y = at<char>(p.y.data) + t * p.y.strides[0] + h * p.y.strides[1];
-  const i64 step = p.x.strides[2], y_step = p.y.strides[2];
+  const i64 t = blockIdx.x;
+  const u32 e = blockIdx.y * 128 + threadIdx.x, units = (u32)(p.d - p.pairs), h = e / units, i = e % units;
   bool inside = true;
   for (int s = 0; s < (p.sectioned ? 4 : 1); ++s) {
     const i64 at_position = p.sectioned ? s * p.rows + t : t;
     const int position = at<const int>(p.position.data)[at_position];
     inside = inside && position >= 0 && position < p.positions;
   }
-  if (!inside && threadIdx.x == 0) raise_fault(p.faults);
-  for (i64 i = threadIdx.x; i < p.pairs; i += blockDim.x) {
-    const i64 first = p.mode == 0 ? 2 * i : i, second = p.mode == 0 ? 2 * i + 1 : i + p.pairs;
-    float a = load_float(x + first * step, p.x.dtype, 0), b = load_float(x + second * step, p.x.dtype, 0);
-    if (inside) {
-      int section = 0;
-      if (p.sectioned) {
-        i64 end = p.sections[0];
-        while (section < 3 && i >= end) end += p.sections[++section];
-      }
-      const int position = at<const int>(p.position.data)[p.sectioned ? section * p.rows + t : t];
-      const float2 turn = at<const float2>(p.table)[position * p.pairs + i];
-      const float sine = p.inverse ? -turn.y : turn.y, turned = a * turn.x - b * sine;
-      b = a * sine + b * turn.x;
-      a = turned;
-    } else {
-      a = b = 0.0f;
-    }
-    store_float(y + first * y_step, p.y.dtype, 0, a);
-    store_float(y + second * y_step, p.y.dtype, 0, b);
+  if (!inside && e == 0) raise_fault(p.faults);
+  if (h >= p.heads) return;
+  const char* x = at<const char>(p.x.data) + t * p.x.strides[0] + h * p.x.strides[1];
+  char* y = at<char>(p.y.data) + t * p.y.strides[0] + h * p.y.strides[1];
+  const i64 step = p.x.strides[2], y_step = p.y.strides[2];
+  if (i >= p.pairs) {
+    const i64 behind = i + p.pairs;
+    store_float(y + behind * y_step, p.y.dtype, 0, inside ? load_float(x + behind * step, p.x.dtype, 0) : 0.0f);
+    return;
   }
-  for (i64 i = 2 * p.pairs + threadIdx.x; i < p.d; i += blockDim.x)
-    store_float(y + i * y_step, p.y.dtype, 0, inside ? load_float(x + i * step, p.x.dtype, 0) : 0.0f);
+  const i64 first = p.mode == 0 ? 2 * i : i, second = p.mode == 0 ? 2 * i + 1 : i + p.pairs;
+  float a = load_float(x + first * step, p.x.dtype, 0), b = load_float(x + second * step, p.x.dtype, 0);
+  if (inside) {
+    int section = 0;
+    if (p.sectioned) {
+      i64 end = p.sections[0];
+      while (section < 3 && i >= end) end += p.sections[++section];
+    }
+    const int position = at<const int>(p.position.data)[p.sectioned ? section * p.rows + t : t];
+    const float2 turn = at<const float2>(p.table)[position * p.pairs + i];
+    const float sine = p.inverse ? -turn.y : turn.y, turned = a * turn.x - b * sine;
+    b = a * sine + b * turn.x;
+    a = turned;
+  } else {
+    a = b = 0.0f;
+  }
+  store_float(y + first * y_step, p.y.dtype, 0, a);
+  store_float(y + second * y_step, p.y.dtype, 0, b);
 }

@@ -6,11 +6,14 @@ namespace quern::cuda {
 
 constexpr int most_walk_dims = 12;  // of repeats: each dimension of a tensor may be two
 
-/// The dims of a walk; neighbours that lie behind each other in every operand are one.
+constexpr int wide_step = 8;  // elements of a step of a wide walk
+
+/// The dims of a walk; neighbours that lie behind each other in every operand are one. A step is an element, or where `wide` so many neighbours.
 struct Shape {
   long long count;
   int rank;
   long long dims[most_walk_dims];
+  int wide;
 };
 
 /// A tensor in a walk: byte strides over the walk's dims, 0 where it repeats. Of a walk over rows: `step` bytes from element to element

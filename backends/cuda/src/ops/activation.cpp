@@ -25,7 +25,7 @@ std::string refuse_activation(const Call& call) {
 
 void emit_activation(const Call& call, Launcher& launcher) {
   UnaryParams p{};
-  p.shape = walk_elements(call.output(0), {{call.input(0), p.x}, {call.output(0), p.y}});
+  p.shape = walk_steps(call.output(0), {{call.input(0), p.x}, {call.output(0), p.y}});
   p.op = static_cast<int>(call.op);
   if (call.op == QUERN_OP_GELU) p.a = static_cast<float>(call.integer(QUERN_KEY_KIND));
   launcher.launch(kernels::activation, launcher.spread(p.shape.count), 256, p);
@@ -38,7 +38,7 @@ std::string refuse_backward(const Call& call) {
 
 void emit_backward(const Call& call, Launcher& launcher) {
   ActivationBackwardParams p{};
-  p.shape = walk_elements(call.output(0), {{call.input(0), p.x}, {call.input(1), p.dy}, {call.output(0), p.dx}});
+  p.shape = walk_steps(call.output(0), {{call.input(0), p.x}, {call.input(1), p.dy}, {call.output(0), p.dx}});
   p.op = static_cast<int>(call.op);
   if (call.op == QUERN_OP_GELU_BACKWARD) p.kind = static_cast<int>(call.integer(QUERN_KEY_KIND));
   launcher.launch(kernels::activation_backward, launcher.spread(p.shape.count), 256, p);
@@ -76,7 +76,7 @@ void emit_glu(const Call& call, Launcher& launcher) {
   const Tensor &gate = call.input(0), &up = call.input(1), &y = call.output(0);
   const bool swapped = call.integer(QUERN_KEY_SWAPPED) != 0, split = up.present();
   GluParams p{};
-  p.shape = walk_elements(y, {{split ? gate : half_of(gate, swapped), p.gate}, {split ? up : half_of(gate, !swapped), p.up}, {y, p.y}});
+  p.shape = walk_steps(y, {{split ? gate : half_of(gate, swapped), p.gate}, {split ? up : half_of(gate, !swapped), p.up}, {y, p.y}});
   read_attributes(call, p);
   launcher.launch(kernels::glu, launcher.spread(p.shape.count), 256, p);
 }
@@ -93,7 +93,7 @@ void emit_glu_backward(const Call& call, Launcher& launcher) {
   const Tensor &gate = call.input(0), &up = call.input(1), &dy = call.input(2), &dgate = call.output(0), &dup = call.output(1);
   const bool swapped = call.integer(QUERN_KEY_SWAPPED) != 0, split = up.present();
   GluBackwardParams p{};
-  p.shape = walk_elements(dy, {{split ? gate : half_of(gate, swapped), p.gate},
+  p.shape = walk_steps(dy, {{split ? gate : half_of(gate, swapped), p.gate},
                                {split ? up : half_of(gate, !swapped), p.up},
                                {dy, p.dy},
                                {split ? dgate : half_of(dgate, swapped), p.dgate},

@@ -77,7 +77,7 @@ const OnMatrixUnits* on_matrix_units(const Call& call, Launcher& launcher) {
   const bool f16 = q.dtype == QUERN_F16 || (q.dtype == QUERN_F32 && !call.bf16_allowed());
   if (launcher.major() < 8 || !(f16 ? call.f16_allowed() : call.bf16_allowed())) return nullptr;
   for (const OnMatrixUnits& k : kernels_of)
-    if (k.dtype == (f16 ? QUERN_F16 : QUERN_BF16) && size <= k.size && mma_attention_shared(4, k.size) <= launcher.gpu().facts().shared_limit)
+    if (k.dtype == (f16 ? QUERN_F16 : QUERN_BF16) && size <= k.size && mma_attention_shared(true, k.size) <= launcher.gpu().facts().shared_limit)
       return &k;
   return nullptr;
 }
@@ -100,7 +100,7 @@ void emit(const Call& call, Launcher& launcher) {
   if (!is_backward(call)) {
     p.y = rows_of(call.output(0));
     if (units == nullptr) return attend(p, 1, launcher);
-    return launcher.launch(units->forward, {tiles, p.heads, 1}, 128, p, static_cast<unsigned>(mma_attention_shared(3, units->size)));
+    return launcher.launch(units->forward, {tiles, p.heads, 1}, 128, p, static_cast<unsigned>(mma_attention_shared(false, units->size)));
   }
   p.y = rows_of(call.input(in_y));
   p.dy = rows_of(call.input(in_dy));
@@ -109,7 +109,7 @@ void emit(const Call& call, Launcher& launcher) {
   p.dv = rows_of(call.output(2));
   p.dots = call.scratch + valid_bytes;
   if (units == nullptr) return attend_backward(p, 1, launcher);
-  const auto shared = static_cast<unsigned>(mma_attention_shared(4, units->size));
+  const auto shared = static_cast<unsigned>(mma_attention_shared(true, units->size));
   launcher.launch(kernels::attention_dots, {(p.queries + 7) / 8, p.heads, 1}, 256, p);
   launcher.launch(units->keys, {tiles, p.kv_heads, 1}, 128, p, shared);
   launcher.launch(units->queries, {tiles, p.heads, 1}, 128, p, shared);

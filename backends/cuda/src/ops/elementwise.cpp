@@ -14,7 +14,7 @@ std::string refuse_unary(const Call& call) {
 
 void emit_unary(const Call& call, Launcher& launcher) {
   UnaryParams p{};
-  p.shape = walk_elements(call.output(0), {{call.input(0), p.x}, {call.output(0), p.y}});
+  p.shape = walk_steps(call.output(0), {{call.input(0), p.x}, {call.output(0), p.y}});
   p.op = static_cast<int>(call.op);
   if (call.op == QUERN_OP_SCALE) {
     p.a = static_cast<float>(call.real(QUERN_KEY_ALPHA));
@@ -34,7 +34,7 @@ std::string refuse_binary(const Call& call) {
 
 void emit_binary(const Call& call, Launcher& launcher) {
   BinaryParams p{};
-  p.shape = walk_elements(call.output(0), {{call.input(0), p.a}, {call.input(1), p.b}, {call.output(0), p.y}});
+  p.shape = walk_steps(call.output(0), {{call.input(0), p.a}, {call.input(1), p.b}, {call.output(0), p.y}});
   p.op = static_cast<int>(call.op);
   p.alpha = call.op == QUERN_OP_ADD ? static_cast<float>(call.real(QUERN_KEY_ALPHA)) : 1.0f;
   launcher.launch(kernels::binary, launcher.spread(p.shape.count), 256, p);

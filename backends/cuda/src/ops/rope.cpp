@@ -84,7 +84,7 @@ void emit_rope(const Call& call, Launcher& launcher) {
   for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
     p.sections[section++] = static_cast<int>(call.integer(key));
   p.faults = launcher.faults();
-  launcher.launch(kernels::rope, {p.heads, x.dims[0], 1}, 128, p);
+  launcher.launch(kernels::rope, {x.dims[0], (p.heads * (p.d - p.pairs) + 127) / 128, 1}, 128, p);
 }
 
 constexpr Op table[] = {{QUERN_OP_ROPE_TABLE, "rope_table.cuda", refuse_table, emit_table},

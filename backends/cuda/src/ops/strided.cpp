@@ -1,6 +1,7 @@
 // See strided.hpp.
 #include "strided.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace quern::cuda {
@@ -63,6 +64,23 @@ void finish(Shape& shape) {
 }
 
 Shape walk_elements(const Tensor& shape, std::initializer_list<Walked> operands) { return walk(shape, shape.rank, operands); }
+
+Shape walk_steps(const Tensor& shape, std::initializer_list<Walked> operands) {
+  Shape steps = walk_elements(shape, operands);
+  const int last = steps.rank - 1;
+  constexpr std::int64_t alignment = 16;
+  const auto is_wide = [&](const Walked& w) {
+    bool wide = w.operand.data % alignment == 0 && w.operand.strides[last] == static_cast<std::int64_t>(sdk::element_size(w.tensor.dtype).bytes);
+    for (int d = 0; d < last; ++d) wide = wide && w.operand.strides[d] % alignment == 0;
+    return wide || w.operand.data == 0;
+  };
+  if (steps.dims[last] % wide_step != 0 || !std::ranges::all_of(operands, is_wide)) return steps;
+  steps.wide = 1;
+  steps.count /= wide_step;
+  steps.dims[last] /= wide_step;
+  for (const Walked& w : operands) w.operand.strides[last] *= wide_step;
+  return steps;
+}
 
 Shape walk_rows(const Tensor& shape, std::initializer_list<Walked> operands) {
   return walk(shape, shape.rank == 0 ? 0 : shape.rank - 1, operands);

@@ -14,6 +14,8 @@ struct Walked {
 /// The walk over the elements of `shape`, and each tensor's operand in it. A tensor aligns at the last dimension; where it has a
 /// dimension of 1, or none, it repeats. An absent tensor gives an operand without data.
 Shape walk_elements(const Tensor& shape, std::initializer_list<Walked> operands);
+/// The same in steps of eight elements where every operand has them side by side at a multiple of 16 bytes: kernels take them with load_step().
+Shape walk_steps(const Tensor& shape, std::initializer_list<Walked> operands);
 /// The same over rows: all dims but the last.
 Shape walk_rows(const Tensor& shape, std::initializer_list<Walked> operands);
 
