@@ -194,10 +194,11 @@ struct GemvExactParams {
   float alpha, beta;
 };
 struct GemmParams {
-  Blocks w;               // [n][k]
+  Blocks w;               // [n][k], or turned [w_rows][n]
   Address x, bias, c, y;  // x [m][k]
   int x_dtype, c_dtype, y_dtype;
   int m, n, k;
+  int w_rows;  // of a turned w; x is 0 from there on
   float alpha, beta;
 };
 /// y = alpha x W^T + bias + c in 16-bit operands: rows of y and c lie `row` elements apart.
