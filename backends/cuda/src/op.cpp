@@ -79,6 +79,8 @@ class TableOffers : public sdk::Offers {
   std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const override {
     return plane_packing().layout_bytes(key, value);
   }
+  // Each element of a product's addend and of logits is read by the thread that writes there.
+  bool writes_over_input(std::uint32_t) const override { return true; }
 };
 
 }  // namespace

@@ -4,23 +4,30 @@
 //   block   BM x 128 of y (BM = 128 or 32) in steps of 32 along k; 8 warps
 //   shared  2 stages x (BM + 128) x 40 x 2 B: 40 KiB at BM = 128
 //   split   weights of f16 and f32 go in as two bf16 parts each, since only activations may be rounded (45 KiB at BM = 32)
-//   banks   rows of 40 elements (80 bytes): the eight rows of one matrix load start in different banks
+//   turned  W^T is W: its rows are steps of k, their blocks lie along n. A tile of 32 rows is stored as it lies, and the loads turn it
+//   banks   rows of 40 elements (80 bytes), of turned weights 136 (272): the eight rows of one matrix load start in different banks
 #include "blocks.cuh"
 #include "gemm.hpp"
+#include "matrix.cuh"
 
 #if __CUDA_ARCH__ >= 800
-DEV void load_matrices(u32* r, const u16* p) {
-  const u32 a = (u32)__cvta_generic_to_shared(p);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a));
-}
-DEV void multiply(float* c, const u32* a, const u32* b) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+enum Weights { IN_ROWS, SPLIT, TURNED };
 
-template <int BM, bool SPLIT> struct Tile {
+template <int BM, Weights W> struct Tile {
   enum { row = 40, warps_m = BM == 128 ? 2 : 1, warps_n = 8 / warps_m, mt = BM / warps_m / 16, nt = 128 / warps_n / 8 };
-  u16 a[2][BM * row], b[2][128 * row], low[SPLIT ? 2 : 1][SPLIT ? 128 * row : 8];
+  enum { w_row = W == TURNED ? 136 : row, w_size = W == TURNED ? 32 * w_row : 128 * w_row };
+  u16 a[2][BM * row], b[2][w_size], low[W == SPLIT ? 2 : 1][W == SPLIT ? w_size : 8];
+
+  /// Where this thread's sixteen weights of a step go.
+  static DEV int w_place() {
+    return W == TURNED ? threadIdx.x / 8 * w_row + threadIdx.x % 8 * 16 : threadIdx.x / 2 * w_row + threadIdx.x % 2 * 16;
+  }
+  /// 16 x 16 weights from column n and step kk on, as the products of two times 8 columns take them.
+  static DEV void load_weights(u32* r, const u16* tile, int n, int kk) {
+    const int lane = threadIdx.x & 31;
+    if (W == TURNED) load_transposed(r, smem(tile + (kk + lane % 16) * w_row + n + lane / 16 * 8));
+    else load_matrices(r, smem(tile + (n + lane % 8 + lane / 16 * 8) * w_row + kk + lane / 8 % 2 * 8));
+  }
 };
 
 template <int BM> DEV void fetch_a(const GemmParams& p, int m0, int k0, u32 (*out)[8]) {
@@ -39,6 +46,13 @@ template <int BM> DEV void fetch_a(const GemmParams& p, int m0, int k0, u32 (*ou
         out[j][2 * i] = pack_bf16(v.x, v.y);
         out[j][2 * i + 1] = pack_bf16(v.z, v.w);
       }
+    } else if (p.x_dtype == BF16 && p.x % 16 == 0) {
+      const uint4* x = reinterpret_cast<const uint4*>(at<const u16>(p.x) + (i64)m * p.k + k0 + (e & 1) * 16);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const uint4 v = x[i];
+        for (int w = 0; w < 4; ++w) out[j][4 * i + w] = word_of(v, w);
+      }
     } else {
       for (int i = 0; i < 8; ++i) {
         const i64 at_element = (i64)m * p.k + k0 + (e & 1) * 16 + 2 * i;
@@ -48,14 +62,19 @@ template <int BM> DEV void fetch_a(const GemmParams& p, int m0, int k0, u32 (*ou
     }
   }
 }
-template <bool SPLIT> DEV void fetch_b(const GemmParams& p, int n0, int k0, u32* out, u32* low) {
-  const int n = n0 + threadIdx.x / 2;
+template <Weights W> DEV void fetch_b(const GemmParams& p, int n0, int k0, u32* out, u32* low) {
   float w[16] = {};
-  if (n < p.n) decode16(p.w, ((i64)n * p.k + k0) / 16 + (threadIdx.x & 1), w);
+  if (W == TURNED) {
+    const int row = k0 + threadIdx.x / 8, n = n0 + threadIdx.x % 8 * 16;
+    if (row < p.w_rows && n < p.n) decode16(p.w, ((i64)row * p.n + n) / 16, w);
+  } else {
+    const int n = n0 + threadIdx.x / 2;
+    if (n < p.n) decode16(p.w, ((i64)n * p.k + k0) / 16 + threadIdx.x % 2, w);
+  }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     out[i] = pack_bf16(w[2 * i], w[2 * i + 1]);
-    if (SPLIT) low[i] = pack_bf16(w[2 * i] - __uint_as_float(out[i] << 16), w[2 * i + 1] - __uint_as_float(out[i] & 0xffff0000u));
+    if (W == SPLIT) low[i] = pack_bf16(w[2 * i] - __uint_as_float(out[i] << 16), w[2 * i + 1] - __uint_as_float(out[i] & 0xffff0000u));
   }
 }
 DEV void put(u16* to, const u32* v) {
@@ -63,8 +82,8 @@ DEV void put(u16* to, const u32* v) {
   reinterpret_cast<uint4*>(to)[1] = make_uint4(v[4], v[5], v[6], v[7]);
 }
 
-template <int BM, bool SPLIT> DEV void gemm(const GemmParams& p, Tile<BM, SPLIT>& s) {
-  typedef Tile<BM, SPLIT> L;
+template <int BM, Weights W> DEV void gemm(const GemmParams& p, Tile<BM, W>& s) {
+  typedef Tile<BM, W> L;
   wait_for_inputs();
   const int m0 = blockIdx.y * BM, n0 = blockIdx.x * 128, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int wm = warp % L::warps_m * (BM / L::warps_m), wn = warp / L::warps_m * (128 / L::warps_n);
@@ -76,11 +95,11 @@ template <int BM, bool SPLIT> DEV void gemm(const GemmParams& p, Tile<BM, SPLIT>
       const int e = threadIdx.x + j * 256;
       if (e < BM * 2) put(&s.a[stage][e / 2 * L::row + (e & 1) * 16], a[j]);
     }
-    put(&s.b[stage][threadIdx.x / 2 * L::row + (threadIdx.x & 1) * 16], b);
-    if (SPLIT) put(&s.low[stage][threadIdx.x / 2 * L::row + (threadIdx.x & 1) * 16], low);
+    put(&s.b[stage][L::w_place()], b);
+    if (W == SPLIT) put(&s.low[stage][L::w_place()], low);
   };
   fetch_a<BM>(p, m0, 0, a);
-  fetch_b<SPLIT>(p, n0, 0, b, low);
+  fetch_b<W>(p, n0, 0, b, low);
   store(0);
   __syncthreads();
   int stage = 0;
@@ -88,29 +107,23 @@ template <int BM, bool SPLIT> DEV void gemm(const GemmParams& p, Tile<BM, SPLIT>
     const bool more = k0 + 32 < p.k;
     if (more) {
       fetch_a<BM>(p, m0, k0 + 32, a);
-      fetch_b<SPLIT>(p, n0, k0 + 32, b, low);
+      fetch_b<W>(p, n0, k0 + 32, b, low);
     }
 #pragma unroll
     for (int kk = 0; kk < 32; kk += 16) {
       u32 fa[L::mt][4], fb[L::nt / 2][4];
 #pragma unroll
-      for (int i = 0; i < L::mt; ++i) load_matrices(fa[i], &s.a[stage][(wm + i * 16 + lane % 16) * L::row + kk + lane / 16 * 8]);
+      for (int i = 0; i < L::mt; ++i) load_matrices(fa[i], smem(&s.a[stage][(wm + i * 16 + lane % 16) * L::row + kk + lane / 16 * 8]));
+      const auto add_products = [&](const u16* weights) {
 #pragma unroll
-      for (int j = 0; j < L::nt / 2; ++j)
-        load_matrices(fb[j], &s.b[stage][(wn + j * 16 + lane % 8 + lane / 16 * 8) * L::row + kk + lane / 8 % 2 * 8]);
-#pragma unroll
-      for (int i = 0; i < L::mt; ++i)
-#pragma unroll
-        for (int j = 0; j < L::nt; ++j) multiply(acc[i][j], fa[i], &fb[j / 2][j % 2 * 2]);
-      if (SPLIT) {
-#pragma unroll
-        for (int j = 0; j < L::nt / 2; ++j)
-          load_matrices(fb[j], &s.low[stage][(wn + j * 16 + lane % 8 + lane / 16 * 8) * L::row + kk + lane / 8 % 2 * 8]);
+        for (int j = 0; j < L::nt / 2; ++j) L::load_weights(fb[j], weights, wn + j * 16, kk);
 #pragma unroll
         for (int i = 0; i < L::mt; ++i)
 #pragma unroll
-          for (int j = 0; j < L::nt; ++j) multiply(acc[i][j], fa[i], &fb[j / 2][j % 2 * 2]);
-      }
+          for (int j = 0; j < L::nt; ++j) multiply16<false>(acc[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1]);
+      };
+      add_products(s.b[stage]);
+      if (W == SPLIT) add_products(s.low[stage]);
     }
     if (more) store(stage ^ 1);
     __syncthreads();
@@ -134,19 +147,31 @@ template <int BM, bool SPLIT> DEV void gemm(const GemmParams& p, Tile<BM, SPLIT>
 
 KERNEL(256) gemm_mma_128(const __grid_constant__ GemmParams p) {
 #if __CUDA_ARCH__ >= 800
-  __shared__ __align__(16) Tile<gemm_rows, false> s;
-  gemm<gemm_rows, false>(p, s);
+  __shared__ __align__(16) Tile<gemm_rows, IN_ROWS> s;
+  gemm<gemm_rows, IN_ROWS>(p, s);
 #endif
 }
 KERNEL(256) gemm_mma_32(const __grid_constant__ GemmParams p) {
 #if __CUDA_ARCH__ >= 800
-  __shared__ __align__(16) Tile<gemm_few_rows, false> s;
-  gemm<gemm_few_rows, false>(p, s);
+  __shared__ __align__(16) Tile<gemm_few_rows, IN_ROWS> s;
+  gemm<gemm_few_rows, IN_ROWS>(p, s);
 #endif
 }
 KERNEL(256) gemm_mma_split(const __grid_constant__ GemmParams p) {
 #if __CUDA_ARCH__ >= 800
-  __shared__ __align__(16) Tile<gemm_few_rows, true> s;
-  gemm<gemm_few_rows, true>(p, s);
+  __shared__ __align__(16) Tile<gemm_few_rows, SPLIT> s;
+  gemm<gemm_few_rows, SPLIT>(p, s);
+#endif
+}
+KERNEL(256) gemm_mma_turned_128(const __grid_constant__ GemmParams p) {
+#if __CUDA_ARCH__ >= 800
+  __shared__ __align__(16) Tile<gemm_rows, TURNED> s;
+  gemm<gemm_rows, TURNED>(p, s);
+#endif
+}
+KERNEL(256) gemm_mma_turned_32(const __grid_constant__ GemmParams p) {
+#if __CUDA_ARCH__ >= 800
+  __shared__ __align__(16) Tile<gemm_few_rows, TURNED> s;
+  gemm<gemm_few_rows, TURNED>(p, s);
 #endif
 }

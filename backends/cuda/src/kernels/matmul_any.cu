@@ -18,7 +18,8 @@ KERNEL(256) matmul_any(const __grid_constant__ MatmulAnyParams p) {
     const bool a_rows_first = p.a_row < p.a.step, b_rows_first = p.b_row < p.b.step;
     multiply_tiles(sums, s, p.k, [&](i64 k0) {
       fill_floats(s.a, s.a_rows, p.a.dtype, a_rows_first, k0, p.k, EvenSteps{p.a.step});
-      if (p.b_blocks) fill_blocks(s.b, s.b_rows, p.pieces, k0, p.b_planes ? n0 * (p.k / 16) : -1, p.k / 16);
+      if (p.b_turned) fill_turned_blocks(s.b, place(p.b, p.batches, batch), p.b.step, p.pieces, p.b_planes, k0, p.k, n0, p.n);
+      else if (p.b_blocks) fill_blocks(s.b, s.b_rows, p.pieces, k0, p.b_planes ? n0 * (p.k / 16) : -1, p.k / 16);
       else fill_floats(s.b, s.b_rows, p.b.dtype, b_rows_first, k0, p.k, EvenSteps{p.b.step});
     });
     const char* c = p.c.data ? place(p.c, p.batches, batch) : nullptr;

@@ -194,10 +194,11 @@ struct GemvExactParams {
   float alpha, beta;
 };
 struct GemmParams {
-  Blocks w;               // [n][k]
+  Blocks w;               // [n][k], or turned [w_rows][n]
   Address x, bias, c, y;  // x [m][k]
   int x_dtype, c_dtype, y_dtype;
   int m, n, k;
+  int w_rows;  // of a turned w; x is 0 from there on
   float alpha, beta;
 };
 /// A matrix of 16-bit numbers, an operand of DenseParams: rows of k, or turned: k rows, one number of each row of the operand in each.

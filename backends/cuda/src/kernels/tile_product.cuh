@@ -48,6 +48,23 @@ DEV void fill_blocks(float (*tile)[TILE_ROWS + 4], const char* const* rows, cons
   for (int i = 0; i < 16; ++i) tile[i][threadIdx.x] = v[i];
 }
 
+/// Blocks that lie along the tile's rows: row k of them starts `step` bytes behind the last at `start`, or lies in whole planes. n is whole blocks.
+DEV void fill_turned_blocks(float (*tile)[TILE_ROWS + 4], const char* start, i64 step, const Blocks& pieces, bool planes, i64 k0, i64 k,
+                            i64 n0, i64 n) {
+  if (threadIdx.x >= TILE_STEP * TILE_ROWS / 16) return;
+  const int i = threadIdx.x / (TILE_ROWS / 16), column = threadIdx.x % (TILE_ROWS / 16) * 16;
+  float v[16] = {};
+  if (k0 + i < k && n0 + column < n) {
+    Blocks blocks = pieces;
+#pragma unroll
+    for (int piece = 0; piece < 4; ++piece)
+      if (!planes) blocks.plane[piece] += (Address)(start + (k0 + i) * step);
+    decode16(blocks, (n0 + column + (planes ? (k0 + i) * n : 0)) / 16, v);
+  }
+#pragma unroll
+  for (int e = 0; e < 16; ++e) tile[i][column + e] = v[e];
+}
+
 /// sums += the tile's products for all of k; `fill(k0)` fills s.a and s.b.
 template <class Fill> DEV void multiply_tiles(float (*sums)[4], const ProductTile& s, i64 k, const Fill& fill) {
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;

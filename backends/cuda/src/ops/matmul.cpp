@@ -7,7 +7,8 @@
 //   gemm_exact  More rows.
 //   any         Batches, and what else lies in no rows of k: matmul_any.cpp.
 //
-// More rows of transposed or strided operands are copied to rows of k first, where matrix units then serve them.
+// More rows of transposed or strided operands are copied to rows of k first, where matrix units then serve them. Transposed weights of
+// a block format are not: gemm_mma decodes them a tile at a time as they lie.
 #include "matmul.hpp"
 
 #include "../kernels/gemm.hpp"
@@ -61,7 +62,6 @@ std::string refuse(const Call& call) {
       return r;
   if (c.present())
     if (std::string r = first_of({check_floats(c), check_same_shape(c, y)}); !r.empty()) return r;
-  if (is_block(b.dtype) && tb) return concat("matmul with ", describe(b), " transposed: blocks lie along its rows");
   return b.packed_layout ? "" : check_units(b);
 }
 
@@ -75,12 +75,16 @@ bool has_matrix_units(Launcher& launcher) { return launcher.gpu().facts().major 
 
 constexpr std::int64_t mma_step = 32;  // elements of k in a step of gemm_mma.cu
 
-/// Whether the matrix units serve the product once its operands lie in rows of k.
+/// b is a block format whose blocks lie along the outputs.
+bool has_turned_blocks(const Call& call) { return is_block(call.input(1).dtype) && call.integer(QUERN_KEY_TRANSPOSE_B) != 0; }
+
+/// Whether the matrix units serve the product once its operands lie in rows of k, turned blocks aside.
 bool takes_arranged(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
-  const bool halves = a.dtype == QUERN_F16 && b.dtype == QUERN_F16 && call.f16_allowed();
-  return (call.bf16_allowed() || halves) && !call.invariant && a.rank == 2 && b.rank == 2 && is_float(b.dtype) && !b.packed_layout &&
-         y.dims[0] > most_gemv_rows && is_contiguous(y) && (!c.present() || is_contiguous(c));
+  const bool halves = a.dtype == QUERN_F16 && b.dtype == QUERN_F16 && call.f16_allowed(),
+             weights = has_turned_blocks(call) ? b.packed_layout || is_contiguous(b) : is_float(b.dtype);
+  return (call.bf16_allowed() || halves) && !call.invariant && a.rank == 2 && b.rank == 2 && weights && y.dims[0] > most_gemv_rows &&
+         is_contiguous(y) && (!c.present() || is_contiguous(c));
 }
 
 /// Rows of k of an operand, as its strides give them.
@@ -100,7 +104,7 @@ std::uint64_t scratch(const Call& call) {
   if (!takes_arranged(call)) return 0;
   const MatmulFactors factors = any_factors(call);
   return arranged_bytes(in_rows_of_k(call.input(0), factors.transpose_a)) +
-         arranged_bytes(in_rows_of_k(call.input(1), factors.transpose_b));
+         (has_turned_blocks(call) ? 0 : arranged_bytes(in_rows_of_k(call.input(1), factors.transpose_b)));
 }
 
 /// The rows in whole steps of k with zeros behind each, copied to `to` where they do not lie so.
@@ -129,10 +133,11 @@ bool takes_dense(const Call& call, const Tensor& a, const Tensor& b, Launcher& l
          (a.data | b.data | y.data | c.data) % blas_alignment == 0 && has_matrix_units(launcher);
 }
 
-/// More rows than gemv takes: operands in rows of k, all packed.
+/// More rows than gemv takes: operands in rows of k, or turned blocks, all packed.
 void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Launcher& launcher) {
   const Tensor &c = call.input(3), &y = call.output(0);
-  const std::int64_t m = a.rows(), n = b.dims[0], k = a.last();
+  const bool turned = has_turned_blocks(call);
+  const std::int64_t m = a.rows(), n = y.last(), k = a.last();
   const MatmulFactors factors = any_factors(call);
   if (takes_dense(call, a, b, launcher)) {
     return launcher.dense({a.data, b.data, call.input(2).data, c.data, y.data, static_cast<int>(m), static_cast<int>(n),
@@ -150,14 +155,17 @@ void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Launcher& l
                      static_cast<int>(m),
                      static_cast<int>(n),
                      static_cast<int>(k),
+                     turned ? static_cast<int>(b.dims[0]) : 0,
                      factors.alpha,
                      factors.beta};
   if (call.bf16_allowed() && k % mma_step == 0 && has_matrix_units(launcher)) {
     const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
     const std::int64_t tile = m > 64 && !split ? gemm_rows : gemm_few_rows;
-    launcher.launch(split               ? kernels::gemm_mma_split
-                    : tile == gemm_rows ? kernels::gemm_mma_128
-                                        : kernels::gemm_mma_32,
+    const bool many = tile == gemm_rows;
+    launcher.launch(split    ? kernels::gemm_mma_split
+                    : turned ? many ? kernels::gemm_mma_turned_128 : kernels::gemm_mma_turned_32
+                    : many   ? kernels::gemm_mma_128
+                             : kernels::gemm_mma_32,
                     {(n + gemm_columns - 1) / gemm_columns, (m + tile - 1) / tile, 1}, 256, p);
   } else {
     launcher.launch(kernels::gemm_exact, {(n + gemm_exact_tile - 1) / gemm_exact_tile, (m + gemm_exact_tile - 1) / gemm_exact_tile, 1}, 256,
@@ -171,9 +179,10 @@ void emit(const Call& call, Launcher& launcher) {
   if (!is_plain(call)) {
     if (!takes_arranged(call) || !has_matrix_units(launcher) || a.elements() == 0 || b.elements() == 0)
       return launch_matmul_any(a, b, call.input(2).data, c, y, factors, launcher);
-    const Tensor a_rows = in_rows_of_k(a, factors.transpose_a), b_rows = in_rows_of_k(b, factors.transpose_b);
-    return launch_gemm(call, arranged(a_rows, call.scratch, launcher), arranged(b_rows, call.scratch + arranged_bytes(a_rows), launcher),
-                       launcher);
+    const Tensor a_rows = in_rows_of_k(a, factors.transpose_a), a_steps = arranged(a_rows, call.scratch, launcher);
+    if (has_turned_blocks(call)) return launch_gemm(call, a_steps, b, launcher);
+    const Tensor b_rows = in_rows_of_k(b, factors.transpose_b);
+    return launch_gemm(call, a_steps, arranged(b_rows, call.scratch + arranged_bytes(a_rows), launcher), launcher);
   }
   const std::int64_t m = a.rows(), n = b.dims[0], k = a.last();
   if (m == 0 || n == 0) return;

@@ -54,6 +54,7 @@ void launch_matmul_any(const Tensor& a, const Tensor& b, Address bias, const Ten
     if (!b.packed_layout) start.data = 0;
     p.pieces = blocks_of(start);
     p.b_planes = b.packed_layout;
+    p.b_turned = factors.transpose_b;
   }
   p.bias = bias;
   p.m = y.dims[y.rank - 2];
