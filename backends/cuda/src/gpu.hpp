@@ -28,6 +28,11 @@ struct CardFacts {
   std::string name, pci_address;
   Uuid uuid{};
   std::uint64_t memory = 0;
+
+  /// 16-bit products with f32 sums (kernels/matrix.cuh).
+  bool has_matrix_units() const noexcept { return major >= 8; }
+  /// Copies of whole tiles to shared memory that a barrier counts (kernels/bulk.cuh), and clusters.
+  bool has_bulk_copies() const noexcept { return major >= 9; }
 };
 std::vector<CardFacts> list_cards(const Driver& driver);
 

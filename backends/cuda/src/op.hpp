@@ -59,6 +59,7 @@ class Launcher {
   Address faults() const noexcept { return gpu_.faults_address(slot_); }
   int multiprocessors() const noexcept { return gpu_.facts().multiprocessors; }
   int major() const noexcept { return gpu_.facts().major; }
+  const CardFacts& card() const noexcept { return gpu_.facts(); }
   std::uint32_t launches() const noexcept { return launches_; }
 
  private:

@@ -51,7 +51,7 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
   // A plan promises what its least node does: others are fused by the number of rows.
   if (!graph.nodes.empty() && std::ranges::all_of(graph.nodes, &Node::invariant)) determinism = QUERN_DETERMINISM_INVARIANT;
   Unfused unfused;
-  const bool matrices = card.major >= 8;
+  const bool matrices = card.has_matrix_units();
   const auto take = [&](Schedule schedule, std::vector<sdk::Alone>& alone) {
     if (schedule.steps.empty()) alone = std::move(schedule.alone);
     else schedules.push_back(std::move(schedule));

@@ -42,7 +42,7 @@ std::string self_test(Gpu& gpu) {
     return blocks_of(t);
   };
   Launcher launcher(gpu, false);
-  const UnpackParams unpack{matrix(db.address(), QUERN_Q8_0), dw.address(), QUERN_F32, n, k};
+  const UnpackParams unpack{matrix(db.address(), QUERN_Q8_0), dw.address(), QUERN_F32, n, k, 0, k};
   std::vector<float> decoded(n * k, -1.0f);
   up(dw.address(), decoded.data(), decoded.size() * 4);
   launcher.launch(kernels::unpack_rows, launcher.spread(n * k / 16), 256, unpack);

@@ -18,7 +18,7 @@ void product(const Tensor& w, Address operand, float scale, bool half, std::int6
              Launcher& launcher, bool y16 = false) {
   Address weights = launcher.gpu().shadows().find(w);
   if (weights == 0) {
-    const UnpackParams unpack{blocks_of(w), workspace, QUERN_BF16, w.dims[0], w.last()};
+    const UnpackParams unpack{blocks_of(w), workspace, QUERN_BF16, w.dims[0], w.last(), 0, w.last()};
     launcher.launch(kernels::unpack_rows, launcher.spread(w.elements() / 16), 256, unpack);
     weights = workspace;
   }

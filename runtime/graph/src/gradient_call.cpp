@@ -1,7 +1,6 @@
 // What the gradients of ops have in common.
 #include "gradient_call.hpp"
 
-#include "contributions.hpp"
 #include "quern/graph/ops/copy.hpp"
 #include "saved_values.hpp"
 #include "view_gradient.hpp"
@@ -45,6 +44,11 @@ quern_dtype GradientCall::sum_dtype(std::size_t i) { return contributions_.sum_d
 void GradientCall::give(std::size_t i, ValueId gradient) {
   given_[i] = true;
   contributions_.give(node_.inputs[i], gradient);
+}
+
+void GradientCall::give_sum(std::size_t i, ValueId sum) {
+  given_[i] = true;
+  contributions_.give_sum(node_.inputs[i], sum);
 }
 
 NodeOptions GradientCall::how(quern_dtype dtype) const {

@@ -4,7 +4,7 @@
 // give() or has_none() for each input that wants() a gradient. What it leaves out is refused by differentiate().
 #pragma once
 
-#include "memory.hpp"
+#include "contributions.hpp"
 #include "quern/graph/differentiate.hpp"
 #include "quern/graph/op_info.hpp"
 
@@ -13,7 +13,6 @@
 
 namespace quern::graph {
 
-class Contributions;
 class SavedValues;
 
 class GradientCall {
@@ -47,6 +46,10 @@ class GradientCall {
   ValueId into(std::size_t i);
   /// The dtype in which the gradient of input i is wanted, where the op leaves a choice: f32, or that of the input.
   quern_dtype sum_dtype(std::size_t i);
+  /// What other uses of input i have given so far, to which a product may add: see Contributions.
+  Contributions::Partial partial(std::size_t i) { return contributions_.partial(node_.inputs[i]); }
+  /// partial(i) with the gradient of input i added, in sum_dtype(i).
+  void give_sum(std::size_t i, ValueId sum);
   /// The gradient of input i: of its shape, in any float dtype, or the value of into(i).
   void give(std::size_t i, ValueId gradient);
   /// The derivative by input i is 0 everywhere: the output does not depend on it, or steps.

@@ -14,33 +14,50 @@ enum { TILE = mma_attention_tile, WEIGHT_PITCH = TILE + 1 };
 
 template <int D> DEV u32 spot(u32 base, int r, int j) { return base + r * (D * 2) + (j ^ (r & 7)) * 16; }
 
+/// The chunks of 16 bytes that a thread brings of a tile: of one column, in every eighth or sixteenth row, so that they lie at one distance.
+template <int D> struct Chunks {
+  enum { rows = 128 / (D / 8), count = TILE / rows };
+  int row, column;  // of the first
+  u32 first;
+  DEV explicit Chunks(u32 base) : row(threadIdx.x / (D / 8)), column(threadIdx.x % (D / 8)) { first = spot<D>(base, row, column); }
+  DEV u32 spot_of(int i) const { return first + i * (rows * D * 2); }
+};
+
+/// Rows of a tile from `first` on, those from `end` on as zeros, of numbers that must be converted. Not inlined, as any_logit() is not.
+template <bool HALF, int D> __device__ __noinline__ void convert_tile16(u32 base, const char* start, i64 pitch, i64 step, int dtype, int first, int end, int d) {
+  const Chunks<D> own(base);
+#pragma unroll 1
+  for (int i = 0; i < Chunks<D>::count; ++i) {
+    const int r = first + own.row + i * Chunks<D>::rows;
+    const char* row = start + r * pitch;
+    const auto number = [&](int c) { return r < end && c < d ? load_float(row + c * step, dtype, 0) : 0.0f; };
+    u32 w[4];
+#pragma unroll
+    for (int c = 0; c < 4; ++c) w[c] = pack16(number(own.column * 8 + 2 * c), number(own.column * 8 + 2 * c + 1), HALF);
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(own.spot_of(i)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+  }
+}
+
 /// The rows of one head, as tiles take them.
 template <bool HALF, int D> struct Rows16 {
-  const Operand& o;
   const char* start;
-  int d;
+  i64 pitch, step;
+  int dtype, d;
   bool direct;  // they can be copied as they lie
 
-  DEV Rows16(const Operand& operand, i64 b, i64 head, int elements) : o(operand), start(head_row(operand, b, 0, head)), d(elements) {
-    direct = o.dtype == (HALF ? F16 : BF16) && o.step == 2 && d % 8 == 0 && (((u64)start | o.strides[1]) & 15) == 0;
+  DEV Rows16(const Operand& o, i64 b, i64 head, int elements) : start(head_row(o, b, 0, head)), pitch(o.strides[1]), step(o.step), dtype(o.dtype), d(elements) {
+    direct = dtype == (HALF ? F16 : BF16) && step == 2 && d % 8 == 0 && (((u64)start | pitch) & 15) == 0;
   }
-  /// Begins to bring rows of a tile from `first` on, those from `end` on as zeros.
+  /// Begins to bring a tile's rows from `first` on, those from `end` on as zeros.
   DEV void fetch(u32 base, int first, int end) const {
-    for (int e = threadIdx.x; e < TILE * (D / 8); e += 128) {
-      const int r = e / (D / 8), j = e % (D / 8);
-      const bool there = first + r < end && j * 8 < d;
-      const char* row = start + (there ? first + r : 0) * o.strides[1];
-      if (direct) {
-        copy_async(spot<D>(base, r, j), there ? row + j * 16 : start, there ? 16 : 0);
-        continue;
-      }
-      u32 w[4] = {};
+    if (!direct) return convert_tile16<HALF, D>(base, start, pitch, step, dtype, first, end, d);
+    const Chunks<D> own(base);
+    const char* from = start + (first + own.row) * pitch + own.column * 16;
+    const i64 apart = pitch * Chunks<D>::rows;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int c = j * 8 + 2 * i;
-        w[i] = pack16(there && c < d ? load_at(o, row, c) : 0.0f, there && c + 1 < d ? load_at(o, row, c + 1) : 0.0f, HALF);
-      }
-      asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(spot<D>(base, r, j)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+    for (int i = 0; i < Chunks<D>::count; ++i, from += apart) {
+      const bool there = first + own.row + i * Chunks<D>::rows < end && own.column * 8 < d;
+      copy_async(own.spot_of(i), there ? from : start, there ? 16 : 0);
     }
   }
 };
@@ -48,25 +65,43 @@ template <bool HALF, int D> struct Rows16 {
 /// Whether this thread brought a number into the tile that is not finite: 0 times it is NaN.
 template <bool HALF, int D> DEV bool has_strange(u32 base) {
   enum : u32 { EXPONENT = HALF ? 0x7c00 : 0x7f80 };
+  const Chunks<D> own(base);
   u32 sum = 0;
 #pragma unroll
-  for (int e = threadIdx.x; e < TILE * (D / 8); e += 128) {
+  for (int i = 0; i < Chunks<D>::count; ++i) {
     u32 w[4];
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(spot<D>(base, e / (D / 8), e % (D / 8))));
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(own.spot_of(i)));
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (HALF) asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(w[i]), "r"(0));
-      else asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(w[i]), "r"(0));
+    for (int c = 0; c < 4; ++c) {
+      if (HALF) asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(w[c]), "r"(0));
+      else asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(w[c]), "r"(0));
     }
   }
   return (sum & EXPONENT) == EXPONENT || (sum >> 16 & EXPONENT) == EXPONENT;
 }
 
-/// Whether each query of a tile sees each key of another, and logits are dot products times a number.
-DEV bool all_in_sight(const DenseAttentionParams& p, const Extent& x, int query, int key) {
+/// What the logits of a tile of queries and one of keys are.
+enum Sight {
+  ALL,       // each query sees each key: a number times the dot products
+  POSITIONS, // that, where the positions let the query see the key
+  ANY        // as logit_of() has them
+};
+DEV Sight sight_of(const DenseAttentionParams& p, const Extent& x, int query, int key) {
+  if (p.mask.data || p.softcap > 0.0f) return ANY;
   const i64 first = query + p.offset, last = first + TILE - 1;
-  return !p.mask.data && !(p.softcap > 0.0f) && query + TILE <= x.queries && key + TILE <= x.keys && (!p.causal || key + TILE - 1 <= first) &&
-         (p.window <= 0 || key > last - p.window);
+  const bool all = query + TILE <= x.queries && key + TILE <= x.keys && (!p.causal || key + TILE - 1 <= first) && (p.window <= 0 || key > last - p.window);
+  return all ? ALL : POSITIONS;
+}
+DEV bool sees(const DenseAttentionParams& p, const Extent& x, int query, int key) {
+  const i64 behind = query + p.offset - key;
+  return query < x.queries && key < x.keys && (!p.causal || behind >= 0) && (p.window <= 0 || behind < p.window);
+}
+/// Not inlined: hundreds of instructions that few tiles need would push the others out of the instruction cache. x: the logit; y: its bend.
+__device__ __noinline__ float2 any_logit(const DenseAttentionParams& p, i64 b, int queries, int keys, float dot, int head, int query, int key) {
+  const Extent x = {b, 0, 0, queries, keys};
+  float bend;
+  const float logit = logit_of(p, x, dot, head, query, key, 1.0f, bend);
+  return make_float2(logit, bend);
 }
 
 #define LOG2E 1.44269504f
@@ -130,6 +165,7 @@ template <bool HALF, int D> DEV void add_weighted(float (*sums)[4], const float 
 #pragma unroll
   for (int n = 0; n < D / 8; ++n) {
     if (n * 8 >= d) break;
+#pragma unroll 1
     for (int j = 0; j < TILE; ++j)
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
@@ -195,17 +231,22 @@ template <bool HALF, int D> DEV void attend16(const DenseAttentionParams& p, flo
     const bool guarded = __syncthreads_or(has_strange<HALF, D>(v));
     float s[TILE / 8][4];
     multiply_tiles16<HALF, D>(s, q, k, p.d);
-    const bool plain = all_in_sight(p, x, x.first, key);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float largest = -INFINITY_F, added = 0.0f, bend;
+    const int first = x.first + warp * 16 + g;
+    const auto judge = [&](const auto& logit) {
 #pragma unroll
       for (int n = 0; n < TILE / 8; ++n)
 #pragma unroll
-        for (int c = 2 * h; c < 2 * h + 2; ++c) {
-          s[n][c] = plain ? s[n][c] * p.scale : logit_of(p, x, s[n][c], head, x.first + warp * 16 + g + 8 * h, key + n * 8 + 2 * t + c % 2, 1.0f, bend);
-          largest = fmaxf(largest, s[n][c]);
-        }
+        for (int c = 0; c < 4; ++c) s[n][c] = logit(s[n][c], first + c / 2 * 8, key + n * 8 + 2 * t + c % 2);
+    };
+    const Sight sight = sight_of(p, x, x.first, key);
+    if (sight == ALL) judge([&](float dot, int, int) { return dot * p.scale; });
+    else if (sight == POSITIONS) judge([&](float dot, int query, int u) { return sees(p, x, query, u) ? dot * p.scale : -INFINITY_F; });
+    else judge([&](float dot, int query, int u) { return any_logit(p, x.b, x.queries, x.keys, dot, head, query, u).x; });
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float largest = -INFINITY_F, added = 0.0f;
+#pragma unroll
+      for (int n = 0; n < TILE / 8; ++n) largest = fmaxf(largest, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
       const float now = fmaxf(most[h], quad_max(largest)), base = now == -INFINITY_F ? 0.0f : now * LOG2E;
       const float kept = power_of_two(fmaf(most[h], LOG2E, -base));
 #pragma unroll
@@ -234,14 +275,27 @@ template <bool HALF, int D> DEV void attend16(const DenseAttentionParams& p, flo
   store_rows16<D>(out, factor, p.y, x.b, x.first, x.rows, head, p.dv_size);
 }
 
-/// The probability that a query of this lse gives a key, of their dot product; `slope`: in it dp, out the gradient of the dot product. `plain`: of
-/// all_in_sight().
-DEV float weigh16(const DenseAttentionParams& p, const Extent& x, float dot, i64 head, int query, int key, float lse, float inner, bool plain, float& slope) {
-  float bend = 1.0f;
-  const float logit = plain ? dot * p.scale : logit_of(p, x, dot, head, query, key, 1.0f, bend);
-  const float weight = logit == -INFINITY_F ? 0.0f : logit == lse ? 1.0f : power_of_two((logit - lse) * LOG2E);
-  slope = weight == 0.0f ? 0.0f : weight * (slope - inner) * (plain ? p.scale : bend * p.scale);
-  return weight;
+/// Dot products to the probabilities that their queries, of this lse, give their keys; dp to the gradients of the dot products. `at(n, c)` has the
+/// head's query, the key, lse and the sum of dy y of an element.
+struct Place16 {
+  int query, key;
+  float lse, inner;
+};
+template <class At> DEV void weigh16(const DenseAttentionParams& p, const Extent& x, Sight sight, int head, float (*s)[4], float (*slopes)[4], const At& at) {
+  const auto judge = [&](const auto& logit_and_bend) {
+#pragma unroll
+    for (int n = 0; n < TILE / 8; ++n)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const Place16 place = at(n, c);
+        const float2 v = logit_and_bend(s[n][c], place.query, place.key);
+        s[n][c] = v.x == -INFINITY_F ? 0.0f : v.x == place.lse ? 1.0f : power_of_two((v.x - place.lse) * LOG2E);
+        slopes[n][c] = s[n][c] == 0.0f ? 0.0f : s[n][c] * (slopes[n][c] - place.inner) * v.y * p.scale;
+      }
+  };
+  if (sight == ALL) judge([&](float dot, int, int) { return make_float2(dot * p.scale, 1.0f); });
+  else if (sight == POSITIONS) judge([&](float dot, int query, int key) { return make_float2(sees(p, x, query, key) ? dot * p.scale : -INFINITY_F, 1.0f); });
+  else judge([&](float dot, int query, int key) { return any_logit(p, x.b, x.queries, x.keys, dot, head, query, key); });
 }
 
 template <bool HALF, int D> DEV void gradient_of_keys16(const DenseAttentionParams& p, float* memory) {
@@ -284,18 +338,13 @@ template <bool HALF, int D> DEV void gradient_of_keys16(const DenseAttentionPara
     const float* lse = of_queries + i % 2 * (2 * TILE);
     const bool strange = has_strange<HALF, D>(q), guarded = __syncthreads_or(has_strange<HALF, D>(dy) || strange);
     const int query = begin + i % tiles * TILE;
-    const bool plain = all_in_sight(p, x, query, x.first);
     float s[TILE / 8][4], slopes[TILE / 8][4];
     multiply_tiles16<HALF, D>(s, k, q, p.d);
     multiply_tiles16<HALF, D>(slopes, v, dy, p.dv_size);
-#pragma unroll
-    for (int n = 0; n < TILE / 8; ++n)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int of = n * 8 + 2 * t + c % 2;
-        s[n][c] = weigh16(p, x, s[n][c], kv_head * group + i / tiles, query + of, x.first + warp * 16 + g + c / 2 * 8, lse[of], lse[TILE + of], plain,
-                          slopes[n][c]);
-      }
+    weigh16(p, x, sight_of(p, x, query, x.first), kv_head * group + i / tiles, s, slopes, [&](int n, int c) {
+      const int of = n * 8 + 2 * t + c % 2;
+      return Place16{query + of, x.first + warp * 16 + g + c / 2 * 8, lse[of], lse[TILE + of]};
+    });
     add_weighted<HALF, D>(dv, s, dy, p.dv_size, spare, guarded);
     add_weighted<HALF, D>(dk, slopes, q, p.d, spare, guarded);
     __syncthreads();
@@ -340,15 +389,13 @@ template <bool HALF, int D> DEV void gradient_of_queries16(const DenseAttentionP
     fetch(key + TILE);
     wait_copies<1>();
     const u32 k = stages + (key - begin) / TILE % 2 * (2 * BYTES), v = k + BYTES;
-    const bool guarded = __syncthreads_or(has_strange<HALF, D>(k)), plain = all_in_sight(p, x, x.first, key);
+    const bool guarded = __syncthreads_or(has_strange<HALF, D>(k));
     float s[TILE / 8][4], slopes[TILE / 8][4];
     multiply_tiles16<HALF, D>(s, q, k, p.d);
     multiply_tiles16<HALF, D>(slopes, dy, v, p.dv_size);
-#pragma unroll
-    for (int n = 0; n < TILE / 8; ++n)
-#pragma unroll
-      for (int c = 0; c < 4; ++c)
-        weigh16(p, x, s[n][c], head, x.first + warp * 16 + g + c / 2 * 8, key + n * 8 + 2 * t + c % 2, lse[c / 2], inner[c / 2], plain, slopes[n][c]);
+    weigh16(p, x, sight_of(p, x, x.first, key), head, s, slopes, [&](int n, int c) {
+      return Place16{x.first + warp * 16 + g + c / 2 * 8, key + n * 8 + 2 * t + c % 2, lse[c / 2], inner[c / 2]};
+    });
     add_weighted<HALF, D>(dq, slopes, k, p.d, spare, guarded);
     __syncthreads();
   }

@@ -85,7 +85,8 @@ template <bool HALF> DEV void gemm_dense(const DenseParams& p, char* memory) {
           if (n + e >= p.n) continue;
           float y = acc[i][j][half * 2 + e] * p.alpha;
           if (p.bias) y += at<const float>(p.bias)[n + e];
-          if (p.c) y += at<const float>(p.c)[m * p.row + n + e];
+          if (p.c) y += p.y16 ? HALF ? from_half(at<const u16>(p.c)[m * p.row + n + e]) : from_bf16(at<const u16>(p.c)[m * p.row + n + e])
+                              : at<const float>(p.c)[m * p.row + n + e];
           if (p.y16) at<u16>(p.y)[m * p.row + n + e] = HALF ? to_half(y) : to_bf16(y);
           else at<float>(p.y)[m * p.row + n + e] = y;
         }

@@ -209,10 +209,10 @@ struct DenseOperand {
 /// y = alpha x W^T + bias + c in 16-bit operands: rows of y and c lie `row` elements apart.
 struct DenseParams {
   DenseOperand x, w;  // x [m][k], w [n][k], bf16 or f16
-  Address bias, c, y;  // f32
+  Address bias, c, y;
   int m, n, k, row;
   float alpha;
-  int y16;  // y is of the operands' type; without c
+  int y16;  // y and c are of the operands' type, else f32, as bias is
 };
 struct Norm16Params {
   Address x, weight, y;
@@ -281,7 +281,7 @@ struct UnpackParams {  // blocks to rows of bf16, f16 or f32
   Blocks w;
   Address y;
   int y_dtype;
-  long long rows, k;
+  long long rows, k, first, columns;  // of each row of k the columns from `first` on, a multiple of 16 of them
 };
 struct RepackParams {
   Address from;

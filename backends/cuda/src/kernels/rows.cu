@@ -73,11 +73,29 @@ KERNEL(256) add_rows(const __grid_constant__ IndexParams p) {
   wait_for_inputs();
   const i64 t = blockIdx.x, r = index_at(p, t);
   if (!is_live(p.live, t) || !in_range(p, r) || is_among(p, 0, t, r)) return;
+  enum { WARPS = 8, COLUMNS = 16 };  // of a thread at a time
+  __shared__ u32 named[WARPS];       // which of 256 indices name the row
   char* to = row_of(p.table, r);
-  for (i64 i = threadIdx.x; i < p.h; i += blockDim.x) {
-    float sum = p.accumulate ? load_at(p.table, to, i) : 0.0f;
-    for (i64 u = t; u < p.count; ++u)
-      if (index_at(p, u) == r && is_live(p.live, u)) sum += load_at(p.x, row_of(p.x, u), i);
-    store_at(p.table, to, i, sum);
+  for (i64 first = threadIdx.x; first - threadIdx.x < p.h; first += 256 * COLUMNS) {
+    float sums[COLUMNS];
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) sums[c] = p.accumulate && first + c * 256 < p.h ? load_at(p.table, to, first + c * 256) : 0.0f;
+    for (i64 some = t; some < p.count; some += 256) {
+      const i64 u = some + threadIdx.x;
+      const u32 among = __ballot_sync(~0u, u < p.count && index_at(p, u) == r && is_live(p.live, u));
+      if (threadIdx.x % 32 == 0) named[threadIdx.x / 32] = among;
+      __syncthreads();
+      for (int w = 0; w < WARPS; ++w)
+        for (u32 rest = named[w]; rest != 0; rest &= rest - 1) {
+          const char* x = row_of(p.x, some + w * 32 + __ffs(rest) - 1);
+#pragma unroll
+          for (int c = 0; c < COLUMNS; ++c)
+            if (first + c * 256 < p.h) sums[c] += load_at(p.x, x, first + c * 256);
+        }
+      __syncthreads();
+    }
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c)
+      if (first + c * 256 < p.h) store_at(p.table, to, first + c * 256, sums[c]);
   }
 }

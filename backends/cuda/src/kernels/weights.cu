@@ -19,9 +19,10 @@ KERNEL(256) repack(const __grid_constant__ RepackParams p) {
 /// One thread sixteen elements.
 KERNEL(256) unpack_rows(const __grid_constant__ UnpackParams p) {
   wait_for_inputs();
-  FOR_EACH(i, p.rows * p.k / 16) {
+  const u32 pieces = (u32)(p.columns / 16);
+  FOR_EACH(i, p.rows * pieces) {
     float v[16];
-    decode16(p.w, i, v);
+    decode16(p.w, i / pieces * (p.k / 16) + p.first / 16 + i % pieces, v);
     if (p.y_dtype == BF16) {
       uint4* to = at<uint4>(p.y) + 2 * i;
       to[0] = make_uint4(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7]));

@@ -30,7 +30,7 @@ unsigned pages_memory(const AttentionParams& p) { return static_cast<unsigned>(p
 
 /// The kernel that reads pages by bulk copies; null where card, cache or mask rule it out.
 const KernelId<AttentionParams>* pages_kernel(const AttentionParams& p, Launcher& launcher) {
-  if (launcher.major() < 9 || p.mask != 0 || p.k.d != p.v.d || (p.k.d != 64 && p.k.d != 128) || p.k.page % 16 != 0) return nullptr;
+  if (!launcher.card().has_bulk_copies() || p.mask != 0 || p.k.d != p.v.d || (p.k.d != 64 && p.k.d != 128) || p.k.page % 16 != 0) return nullptr;
   if (p.k.dtype != QUERN_F16 && p.k.dtype != QUERN_BF16) return nullptr;
   if (pages_memory(p) > static_cast<unsigned>(launcher.gpu().facts().shared_limit)) return nullptr;
   static constexpr KernelId<AttentionParams> names[2][2][2] = {
@@ -279,9 +279,9 @@ void launch_attention_rows(AttentionRowsParams& p, Address scratch, Launcher& la
 namespace {
 
 /// Whether the matrix units take this call, whose queries and weights of keys are then rounded to the cache's type.
-bool on_matrices(const Call& call, int major, int shared_limit) {
+bool on_matrices(const Call& call, bool matrix_units, int shared_limit) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
-  if (major < 8 || call.invariant || q.dims[0] < least_attention_rows || !is_plain(call) || !attention_rows_serves(k, v, shared_limit))
+  if (!matrix_units || call.invariant || q.dims[0] < least_attention_rows || !is_plain(call) || !attention_rows_serves(k, v, shared_limit))
     return false;
   if (!(k.dtype == QUERN_F16 ? call.f16_allowed() : call.bf16_allowed())) return false;
   for (std::size_t i = 6; i < 9; ++i)  // lengths, mask, sinks
@@ -294,7 +294,7 @@ std::uint64_t rounded_bytes(const Tensor& q) { return (static_cast<std::uint64_t
 
 std::uint64_t scratch(const Call& call) {
   // Which card it is is not known here: one without such units keeps room that it does not use.
-  const std::uint64_t rows = on_matrices(call, 9, INT_MAX) ? rounded_bytes(call.input(0)) + attention_rows_scratch(call, false) : 0;
+  const std::uint64_t rows = on_matrices(call, true, INT_MAX) ? rounded_bytes(call.input(0)) + attention_rows_scratch(call, false) : 0;
   return std::max(attention_scratch(call), rows);
 }
 
@@ -327,7 +327,7 @@ void emit_on_matrices(const Call& call, Launcher& launcher) {
 void emit(const Call& call, Launcher& launcher) {
   const AttentionAnyParams any = any_params(call, launcher);
   const std::int64_t rows = call.input(0).dims[0];
-  if (on_matrices(call, launcher.major(), launcher.gpu().facts().shared_limit)) {
+  if (on_matrices(call, launcher.card().has_matrix_units(), launcher.gpu().facts().shared_limit)) {
     emit_on_matrices(call, launcher);
   } else if (is_plain(call)) {
     launch_attention(attention_params(call, launcher), rows, launcher);

@@ -44,9 +44,10 @@ constexpr Op table[] = {{QUERN_OP_CAST, "cast.cuda", refuse, emit}};
 }  // namespace
 
 void launch_cast(const Tensor& x, const Tensor& y, Launcher& launcher) {
+  const bool floats = is_float(x.dtype) && is_float(y.dtype);
   UnaryParams p{};
-  p.shape = walk_elements(y, {{x, p.x}, {y, p.y}});
-  launcher.launch(is_float(x.dtype) && is_float(y.dtype) ? kernels::unary : kernels::cast_integers, launcher.spread(p.shape.count), 256, p);
+  p.shape = floats ? walk_steps(y, {{x, p.x}, {y, p.y}}) : walk_elements(y, {{x, p.x}, {y, p.y}});
+  launcher.launch(floats ? kernels::unary : kernels::cast_integers, launcher.spread(p.shape.count), 256, p);
 }
 
 const std::span<const Op> cast_ops = table;

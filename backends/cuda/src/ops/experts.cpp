@@ -98,7 +98,7 @@ std::int64_t most_tiles(const ExpertParams& p) { return p.tokens * p.used / expe
 
 /// The kernel of `experts_mma` that the numerics allow and the operands suit; null: none.
 const KernelId<ExpertParams>* matrix_kernel(const Call& call, const Roles& r, Launcher& launcher) {
-  if (call.invariant || launcher.gpu().facts().major < 8 || r.a.last() % 32 != 0) return nullptr;
+  if (call.invariant || !launcher.card().has_matrix_units() || r.a.last() % 32 != 0) return nullptr;
   if (is_block(r.b.dtype)) return call.bf16_allowed() ? &kernels::matmul_id_blocks : nullptr;
   const bool whole_vectors = r.b.data % 16 == 0 && r.b.strides[0] % 16 == 0 && r.b.strides[1] % 16 == 0 && r.b.strides[2] == 2;
   if (!whole_vectors) return nullptr;

@@ -2,19 +2,21 @@
 //
 //   gemv        up to 8 rows of f32, weights of a block format, int8 activations allowed. tiles.cpp comes before it.
 //   gemv_exact  Up to 8 rows. The weights lie in rows of whole sixteens.
-//   dense       More rows. Both operands have the 16 bits that are allowed: cuBLASLt, else gemm_dense.
+//   dense       More rows. Operands have the 16 bits that are allowed, or are rounded or decoded to them: cuBLASLt, else gemm_dense
+//               (matmul_dense.cpp).
 //   gemm_mma    More rows. bf16 activations are allowed, and the card has compute capability 8.0.
 //   gemm_exact  More rows.
 //   any         Batches, and what else lies in no rows of k: matmul_any.cpp.
 //
-// More rows of transposed or strided operands are copied to rows of k first, where matrix units then serve them. Transposed weights of
-// a block format are not: gemm_mma decodes them a tile at a time as they lie.
+// More rows of transposed or strided operands that dense does not take as they lie are copied to rows of k first, where matrix units then
+// serve them. Transposed weights of a block format are not: gemm_mma decodes them a tile at a time as they lie.
 #include "matmul.hpp"
 
 #include "../kernels/gemm.hpp"
 
 #include "arrange.hpp"
 #include "matmul_any.hpp"
+#include "matmul_dense.hpp"
 
 #include "tables.hpp"
 
@@ -70,13 +72,7 @@ MatmulFactors any_factors(const Call& call) {
           static_cast<float>(call.real(QUERN_KEY_ALPHA)), static_cast<float>(call.real(QUERN_KEY_BETA))};
 }
 
-/// gemm_mma.cu needs compute capability 8.0.
-bool has_matrix_units(Launcher& launcher) { return launcher.gpu().facts().major >= 8; }
-
 constexpr std::int64_t mma_step = 32;  // elements of k in a step of gemm_mma.cu
-
-/// b is a block format whose blocks lie along the outputs.
-bool has_turned_blocks(const Call& call) { return is_block(call.input(1).dtype) && call.integer(QUERN_KEY_TRANSPOSE_B) != 0; }
 
 /// Whether the matrix units serve the product once its operands lie in rows of k, turned blocks aside.
 bool takes_arranged(const Call& call) {
@@ -85,6 +81,17 @@ bool takes_arranged(const Call& call) {
              weights = has_turned_blocks(call) ? b.packed_layout || is_contiguous(b) : is_float(b.dtype);
   return (call.bf16_allowed() || halves) && !call.invariant && a.rank == 2 && b.rank == 2 && weights && y.dims[0] > most_gemv_rows &&
          is_contiguous(y) && (!c.present() || is_contiguous(c));
+}
+
+/// The rows of a packed tensor as a matrix.
+Tensor as_matrix(const Tensor& t) {
+  Tensor matrix = t;
+  matrix.rank = 2;
+  matrix.dims[0] = t.rows();
+  matrix.dims[1] = t.last();
+  matrix.strides[1] = static_cast<std::int64_t>(sdk::element_size(t.dtype).bytes);
+  matrix.strides[0] = t.last() * matrix.strides[1];
+  return matrix;
 }
 
 /// Rows of k of an operand, as its strides give them.
@@ -100,10 +107,10 @@ std::uint64_t arranged_bytes(const Tensor& rows) {
 }
 
 std::uint64_t scratch(const Call& call) {
-  if (is_plain(call)) return takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0;
+  if (is_plain(call)) return std::max(takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0, dense_scratch(call));
   if (!takes_arranged(call)) return 0;
   const MatmulFactors factors = any_factors(call);
-  return arranged_bytes(in_rows_of_k(call.input(0), factors.transpose_a)) +
+  return dense_scratch(call) + arranged_bytes(in_rows_of_k(call.input(0), factors.transpose_a)) +
          (has_turned_blocks(call) ? 0 : arranged_bytes(in_rows_of_k(call.input(1), factors.transpose_b)));
 }
 
@@ -121,29 +128,13 @@ Tensor arranged(const Tensor& rows, Address to, Launcher& launcher) {
   return copy;
 }
 
-constexpr Address blas_alignment = 256;  // what cuBLASLt takes for granted when it names an algorithm
-
-/// Whether a product of rows of k is one of Launcher::dense: 16-bit operands that need no conversion, and a result that it can store.
-bool takes_dense(const Call& call, const Tensor& a, const Tensor& b, Launcher& launcher) {
-  const Tensor &c = call.input(3), &y = call.output(0);
-  const bool allowed = (a.dtype == QUERN_BF16 && call.bf16_allowed()) || (a.dtype == QUERN_F16 && call.f16_allowed());
-  const bool adds = c.present() && c.dtype == QUERN_F32 && y.dtype == QUERN_F32 && call.real(QUERN_KEY_BETA) == 1.0;
-  const bool stores = y.dtype == QUERN_F32 || (y.dtype == a.dtype && !call.input(2).present());  // 16 bits alone would need such a bias
-  return allowed && b.dtype == a.dtype && stores && (!c.present() || adds) && a.last() % mma_step == 0 &&
-         (a.data | b.data | y.data | c.data) % blas_alignment == 0 && has_matrix_units(launcher);
-}
-
 /// More rows than gemv takes: operands in rows of k, or turned blocks, all packed.
-void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Launcher& launcher) {
+void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Address scratch, Launcher& launcher) {
   const Tensor &c = call.input(3), &y = call.output(0);
   const bool turned = has_turned_blocks(call);
   const std::int64_t m = a.rows(), n = y.last(), k = a.last();
   const MatmulFactors factors = any_factors(call);
-  if (takes_dense(call, a, b, launcher)) {
-    return launcher.dense({a.data, b.data, call.input(2).data, c.data, y.data, static_cast<int>(m), static_cast<int>(n),
-                           static_cast<int>(k), static_cast<int>(n), factors.alpha, y.dtype == QUERN_F32 ? 0 : 1},
-                          a.dtype == QUERN_F16);
-  }
+  if (!turned && launch_dense(call, as_matrix(a), b, scratch, launcher)) return;
   const GemmParams p{blocks_of(b),
                      a.data,
                      call.input(2).data,
@@ -158,7 +149,7 @@ void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Launcher& l
                      turned ? static_cast<int>(b.dims[0]) : 0,
                      factors.alpha,
                      factors.beta};
-  if (call.bf16_allowed() && k % mma_step == 0 && has_matrix_units(launcher)) {
+  if (call.bf16_allowed() && k % mma_step == 0 && launcher.card().has_matrix_units()) {
     const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
     const std::int64_t tile = m > 64 && !split ? gemm_rows : gemm_few_rows;
     const bool many = tile == gemm_rows;
@@ -177,19 +168,21 @@ void emit(const Call& call, Launcher& launcher) {
   const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
   const MatmulFactors factors = any_factors(call);
   if (!is_plain(call)) {
-    if (!takes_arranged(call) || !has_matrix_units(launcher) || a.elements() == 0 || b.elements() == 0)
+    if (!takes_arranged(call) || !launcher.card().has_matrix_units() || a.elements() == 0 || b.elements() == 0)
       return launch_matmul_any(a, b, call.input(2).data, c, y, factors, launcher);
-    const Tensor a_rows = in_rows_of_k(a, factors.transpose_a), a_steps = arranged(a_rows, call.scratch, launcher);
-    if (has_turned_blocks(call)) return launch_gemm(call, a_steps, b, launcher);
-    const Tensor b_rows = in_rows_of_k(b, factors.transpose_b);
-    return launch_gemm(call, a_steps, arranged(b_rows, call.scratch + arranged_bytes(a_rows), launcher), launcher);
+    const bool turned = has_turned_blocks(call);
+    const Tensor a_rows = in_rows_of_k(a, factors.transpose_a), b_rows = turned ? b : in_rows_of_k(b, factors.transpose_b);
+    if (launch_dense(call, a_rows, b_rows, call.scratch, launcher)) return;
+    const Address for_b = call.scratch + arranged_bytes(a_rows), behind = for_b + (turned ? 0 : arranged_bytes(b_rows));
+    const Tensor a_steps = arranged(a_rows, call.scratch, launcher);
+    return launch_gemm(call, a_steps, turned ? b : arranged(b_rows, for_b, launcher), behind, launcher);
   }
   const std::int64_t m = a.rows(), n = b.dims[0], k = a.last();
   if (m == 0 || n == 0) return;
   const auto at_row = [](const Tensor& t, std::int64_t row) {
     return t.data == 0 ? 0 : t.data + static_cast<Address>(row * t.last()) * sdk::element_size(t.dtype).bytes;
   };
-  if (m > most_gemv_rows && !call.invariant) return launch_gemm(call, a, b, launcher);
+  if (m > most_gemv_rows && !call.invariant) return launch_gemm(call, a, b, call.scratch, launcher);
   // Eight rows at a time: a row's bits are the same in each of these kernels, whatever the others are.
   for (std::int64_t row = 0; row < m; row += most_gemv_rows) {
     const std::int64_t rows = std::min(most_gemv_rows, m - row);

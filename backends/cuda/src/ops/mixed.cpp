@@ -55,7 +55,7 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
 }  // namespace
 
 bool mixed_serves(const Tensor& weights, const CardFacts& card) {
-  if (card.major < 9 || weights.rank != 2 || weights.last() % 256 != 0 || weights.last() > most_k) return false;
+  if (!card.has_bulk_copies() || weights.rank != 2 || weights.last() % 256 != 0 || weights.last() > most_k) return false;
   if (weights.dtype == QUERN_Q4_K || weights.dtype == QUERN_F16 || weights.dtype == QUERN_BF16)
     return weights.packed_layout || is_contiguous(weights);
   return weights.dtype == QUERN_Q6_K && weights.packed_layout;

@@ -65,13 +65,13 @@ std::int64_t ring_offset(bool floats, std::int64_t k) { return meta_offset(float
 
 bool rings_serve(quern_dtype dtype, std::int64_t k, const CardFacts& card) {
   const int d = static_cast<int>(dtype);
-  if (!has_layout(dtype) || card.major < 9 || k % 64 != 0 || k % row_pieces(d).elements != 0) return false;
+  if (!has_layout(dtype) || !card.has_bulk_copies() || k % 64 != 0 || k % row_pieces(d).elements != 0) return false;
   return ring_offset(is_float(dtype), k) + warps * 2 * shape_of(&d, 1, k).slot <= card.shared_limit;
 }
 
 bool launch_rings(const GemvParams& g, const RawInput& raw, Launcher& launcher) {
   const CardFacts& card = launcher.gpu().facts();
-  if (card.major < 9 || g.k % 64 != 0) return false;
+  if (!card.has_bulk_copies() || g.k % 64 != 0) return false;
   std::array<int, 3> dtypes{};
   std::int64_t rows = 0;
   bool floats = false;

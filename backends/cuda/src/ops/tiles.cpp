@@ -54,7 +54,7 @@ std::int64_t chunk_of(std::int64_t k, std::int64_t unit, std::int64_t whole) {
 }  // namespace
 
 bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card) {
-  if (card.major < 9 || k % 64 != 0) return false;
+  if (!card.has_bulk_copies() || k % 64 != 0) return false;
   const int d = static_cast<int>(dtype);
   const std::int64_t stage = stage_bytes(d, chunk_of(k, row_pieces(d).elements, stage_bytes(d, k))) + 127;
   return tiles_fixed_bytes + activation_bytes_of(k, rows, true) + stage <= card.shared_limit;
@@ -62,13 +62,13 @@ bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const Car
 
 bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card) {
   const int d = static_cast<int>(dtype);
-  if (card.major < 9 || k % 64 != 0 || k % row_pieces(d).elements != 0) return false;
+  if (!card.has_bulk_copies() || k % 64 != 0 || k % row_pieces(d).elements != 0) return false;
   return stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, false) <= card.shared_limit &&
          stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, true) <= card.shared_limit;
 }
 
 bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const RawInput& raw) {
-  if (launcher.gpu().facts().major < 9 || g.k % 64 != 0) return false;
+  if (!launcher.card().has_bulk_copies() || g.k % 64 != 0) return false;
   const std::int64_t limit = launcher.gpu().facts().shared_limit;
   std::int64_t unit = 32, tiles = 0, whole = 0;
   for (int i = 0; i < g.parts; ++i) {

@@ -81,14 +81,14 @@ namespace gradients {
 
 namespace {
 
-/// da = alpha dy b for b of a block format, decoded so many rows at a time.
-ValueId of_a_by_parts(GradientCall& call, ValueId b, std::int64_t rows) {
+/// sum + alpha dy b for b of a block format, decoded so many rows at a time.
+ValueId of_a_by_parts(GradientCall& call, ValueId b, std::int64_t rows, ValueId sum) {
   Graph& graph = call.graph();
   const Shape whole = graph.value(b).shape, dy_shape = graph.value(call.dy()).shape;
   const quern_dtype b_dtype = graph.value(b).dtype, dtype = graph.value(call.dy()).dtype;
   const std::vector<std::int64_t> strides = graph.strides(call.dy());
   const ops::MatmulAttributes how{.transpose_b = true, .alpha = call.number(QUERN_KEY_ALPHA)};
-  ValueId sum = no_value;
+  if (sum != no_value) sum = call.as(sum, QUERN_F32);
   for (std::int64_t first = 0; first < whole[0].size; first += rows) {
     const Dim count(std::min(rows, whole[0].size - first));
     const ValueId part = call.as(graph.view(b, {count, whole[1]}, {}, byte_size(b_dtype, {Dim(first), whole[1]})), dtype);
@@ -112,21 +112,26 @@ std::int64_t rows_decoded(GradientCall& call, ValueId b) {
   return (rows / parts / step + 1) * step;
 }
 
-/// da = alpha dy b in the layout of a.
-ValueId of_a(GradientCall& call) {
+/// Gives da = alpha dy b in the layout of a, added to what other uses of a gave before.
+void give_a(GradientCall& call) {
   Graph& graph = call.graph();
+  const bool across = call.integer(QUERN_KEY_TRANSPOSE_A) != 0;  // da is made transposed
+  const auto [sum, own] = across ? Contributions::Partial{} : call.partial(0);
   ValueId b = call.in(1);
   const bool turned = call.integer(QUERN_KEY_TRANSPOSE_B) == 0;  // as its gradient reads b
   if (is_block_format(call.dtype(1)) && turned && !call.options().may_use.turned_blocks) {
-    if (const std::int64_t rows = rows_decoded(call, b); rows < graph.value(b).shape[0].size) return of_a_by_parts(call, b, rows);
+    if (const std::int64_t rows = rows_decoded(call, b); rows < graph.value(b).shape[0].size)
+      return call.give_sum(0, of_a_by_parts(call, b, rows, sum));
     b = call.as(b, graph.value(call.dy()).dtype);
   }
   const ops::MatmulAttributes how{.transpose_b = turned, .alpha = call.number(QUERN_KEY_ALPHA)};
-  const ValueId da = ops::matmul(graph, call.dy(), b, no_value, no_value, how, call.how(call.sum_dtype(0)));
-  if (call.integer(QUERN_KEY_TRANSPOSE_A) == 0) return da;
+  NodeOptions options = call.how(call.sum_dtype(0));
+  if (own && call.options().may_use.sums_in_place) options.outputs = {sum};
+  const ValueId da = ops::matmul(graph, call.dy(), b, no_value, sum, how, std::move(options));
+  if (!across) return call.give_sum(0, da);
   std::vector<std::int64_t> strides = graph.strides(da);
   std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
-  return graph.view(da, call.shape(0), strides, 0);
+  call.give(0, graph.view(da, call.shape(0), strides, 0));
 }
 
 /// Rows of all leading dimensions under each other: [..., m, n] as [rows, n]. Empty where that is no reshape.
@@ -188,7 +193,7 @@ ValueId of_b(GradientCall& call) {
 
 void matmul(GradientCall& call) {
   constexpr std::size_t a = 0, b = 1, bias = 2, c = 3;
-  if (call.wants(a)) call.give(a, of_a(call));
+  if (call.wants(a)) give_a(call);
   if (call.wants(b)) call.give(b, of_b(call));
   if (call.wants(bias)) call.give(bias, call.summed(call.as(call.dy(), QUERN_F32), bias));
   if (!call.wants(c)) return;
