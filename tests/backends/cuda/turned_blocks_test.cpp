@@ -22,15 +22,17 @@ struct Bytes {
   std::vector<uint4> words;
 };
 
-/// [k, n] in blocks of random numbers, canonical or in planes.
+/// [k, n] in blocks of random numbers, canonical or in planes; a block behind them is NaN.
 struct TurnedWeights {
   TurnedWeights(quern_dtype dtype, std::int64_t k, std::int64_t n, bool planes)
-      : layout{dtype, k, n}, bytes(std::max(layout.bytes(), layout.source_bytes())), numbers(static_cast<std::size_t>(k * n)) {
+      : layout{dtype, k, n}, bytes(layout.bytes() + layout.source_bytes()), numbers(static_cast<std::size_t>(k * n)) {
     const conformance::BlockFormat& format = *conformance::BlockFormat::find(dtype);
     Bytes source(layout.source_bytes());
-    format.fill(source.data(), static_cast<std::int64_t>(layout.blocks()), conformance::BlockData::usual, conformance::CounterRandom::of("turned"));
+    format.fill(source.data(), static_cast<std::int64_t>(layout.blocks()), conformance::BlockData::usual,
+                conformance::CounterRandom::of("turned"));
     format.read(source.data(), 0, k * n, numbers.data());
     const sdk::BlockFields& fields = sdk::block_fields(dtype);
+    std::memset(bytes.data(), 0xff, layout.bytes() + layout.source_bytes());
     if (!planes) std::memcpy(bytes.data(), source.data(), layout.source_bytes());
     for (std::uint64_t block = 0; planes && block < layout.blocks(); ++block)
       for (int f = 0; f < sdk::BlockFields::count; ++f)
@@ -53,9 +55,7 @@ struct TurnedWeights {
 
 struct Rows {
   Rows(quern_dtype type, std::int64_t rows, std::int64_t columns, std::int64_t filled, const char* name)
-      : dtype(static_cast<int>(type)),
-        bytes(static_cast<std::uint64_t>(rows * columns) * sdk::element_size(type).bytes),
-        length(columns) {
+      : dtype(static_cast<int>(type)), bytes(static_cast<std::uint64_t>(rows * columns) * sdk::element_size(type).bytes), length(columns) {
     const conformance::CounterRandom random = conformance::CounterRandom::of(name);
     for (std::int64_t i = 0; i < rows * columns; ++i)
       store_float(bytes.data(), dtype, i, i % columns < filled ? static_cast<float>(random.gaussian(static_cast<std::uint64_t>(i))) : 0.0f);
@@ -77,7 +77,8 @@ struct Sizes {
 /// y = 0.5 a b + bias - 1.5 c over c, by `launch`. Each operand is off by `step`, so that a product is off by twice that and a little; sums
 /// of k products in f32 by k 2^-24, the three terms of the end by 3 of it.
 template <class Launch>
-void expect_product(quern_dtype weights, bool planes, const Sizes& s, std::int64_t whole_k, quern_dtype type, double step, const Launch& launch) {
+void expect_product(quern_dtype weights, bool planes, const Sizes& s, std::int64_t whole_k, quern_dtype type, double step,
+                    const Launch& launch) {
   SCOPED_TRACE(sdk::concat("dtype ", weights, ", planes ", planes, ", ", s.m, " x ", s.n, " x ", s.k));
   TurnedWeights b(weights, s.k, s.n, planes);
   Rows a(type, s.m, whole_k, s.k, "a"), y(QUERN_F32, s.m + 1, s.n, s.n, "c"), bias(QUERN_F32, 1, s.n, s.n, "bias"), c = y;
@@ -98,7 +99,8 @@ void expect_product(quern_dtype weights, bool planes, const Sizes& s, std::int64
   EXPECT_EQ(wrong, 0);
 }
 
-void expect_gemm(void (*kernel)(GemmParams), std::int64_t tile, double step, quern_dtype weights, bool planes, const Sizes& s, quern_dtype type) {
+void expect_gemm(void (*kernel)(GemmParams), std::int64_t tile, double step, quern_dtype weights, bool planes, const Sizes& s,
+                 quern_dtype type) {
   expect_product(weights, planes, s, (s.k + 31) / 32 * 32, type, step, [&](TurnedWeights& b, Rows& a, Rows& y, Rows& bias) {
     const GemmParams p{blocks_of(b.tensor),
                        a.bytes.address(),
