@@ -183,6 +183,12 @@ void turned_blocks(CaseSink& sink) {
       finished.attributes.push_back({QUERN_KEY_ALPHA, 0.5});
       finished.attributes.push_back({QUERN_KEY_BETA, -1.5});
       sink.add(std::move(finished));
+      for (const quern_dtype a : {QUERN_F32, QUERN_F16}) {  // as training in f16 has it
+        Case f16 = make(Profile::quick, input(a, {m, 70}), weights(), output(a, {m, 512}), turned);
+        f16.fast_conversions = QUERN_CONVERT_F16;
+        f16.note = "f16_alone";
+        sink.add(std::move(f16));
+      }
     }
   }
 }
@@ -205,6 +211,7 @@ void added_in_place(CaseSink& sink) {
       add(Profile::quick, x({m, 70}), x({137, 70}), x({m, 137}));
       add(Profile::quick, x({70, m}), x({70, 137}), input(dtype, {m, 137}, DataKind::gaussian, rows_apart(3)), both);
       add(Profile::quick, x({3, 70, m}), x({3, 70, 17}), x({3, m, 17}), both);
+      if (dtype != QUERN_F32) add(Profile::quick, x({64, m}), x({64, 136}), input(QUERN_F32, {m, 136}), both);
       add(Profile::quick, input(QUERN_F32, {m, 512}), constant(QUERN_Q8_0, {33, 512}), x({m, 33}), {}, constant(QUERN_F32, {33}));
       std::vector<Attribute> scaled = both;
       scaled.push_back({QUERN_KEY_ALPHA, 0.5});

@@ -50,6 +50,15 @@ class Launches(unittest.TestCase):
         self.assertIn("mixed_8", launched)
         self.assertEqual([name for name in sorted(launched) if name.startswith(("attention_groups", "attention_rows", "attention_batch"))], [])
 
+    def test_transposed_blocks_of_many_rows_run_on_the_matrix_units(self):
+        """In bf16, and where f16 alone is allowed in TF32; weights are decoded there, not before."""
+        for case, kernel in (("f32-q4_k-f32.65x96-96x512-65x512.transpose_b=1.packed-packed_const-packed.gaussian", "gemm_mma_turned_128"),
+                             ("f16-q5_0-f16.40x70-70x512-40x512.transpose_b=1.packed-packed_const-packed.gaussian.f16_alone", "gemm_tf32_turned")):
+            ended, launched, refused = self.launches_of(f"matmul.matmul.{case}")
+            self.assertEqual((ended, refused), (1, set()))
+            self.assertIn(kernel, launched)
+            self.assertEqual(launched & {"unpack_rows", "decode_rows"}, set())
+
     def launches_by_script(self, *arguments, driver=DRIVER, cases=("norm.rms_norm.f32-f32-i32-f32.5x1-*", "copy.copy.f32-i32-f32.3x5x17-*")):
         """What scripts/cuda_launches.py writes down: kernels by case."""
         with tempfile.TemporaryDirectory(prefix="quern-launches-") as folder:

@@ -6,6 +6,8 @@
 //   split   weights of f16 and f32 go in as two bf16 parts each, since only activations may be rounded (45 KiB at BM = 32)
 //   turned  W^T is W: its rows are steps of k, their blocks lie along n. A tile of 32 rows is stored as it lies, and the loads turn it
 //   banks   rows of 40 elements (80 bytes), of turned weights 136 (272): the eight rows of one matrix load start in different banks
+//   f16     where only f16 is allowed, turned weights and activations are rounded to TF32, which has its fraction and no smaller range: steps
+//           of 16, 2 stages x (128 x 20 + 16 x 136) x 4 B = 37 KiB; rows of 20 and 136 keep the 32 words of one load in different banks
 #include "blocks.cuh"
 #include "gemm.hpp"
 #include "matrix.cuh"
@@ -77,6 +79,23 @@ template <Weights W> DEV void fetch_b(const GemmParams& p, int n0, int k0, u32* 
     if (W == SPLIT) low[i] = pack_bf16(w[2 * i] - __uint_as_float(out[i] << 16), w[2 * i + 1] - __uint_as_float(out[i] & 0xffff0000u));
   }
 }
+/// Stores the products of a warp, whose first one is of row m0 and column n0.
+template <int MT, int NT> DEV void finish(const GemmParams& p, const float (&acc)[MT][NT][4], int m0, int n0) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int i = 0; i < MT; ++i)
+#pragma unroll
+    for (int j = 0; j < NT; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const i64 m = m0 + i * 16 + lane / 4 + e / 2 * 8, n = n0 + j * 8 + lane % 4 * 2 + e % 2;
+        if (m >= p.m || n >= p.n) continue;
+        float y = acc[i][j][e] * p.alpha;
+        if (p.bias) y += at<const float>(p.bias)[n];
+        if (p.c) y = fmaf(p.beta, load_float(at<const char>(p.c), p.c_dtype, m * p.n + n), y);
+        store_float(at<char>(p.y), p.y_dtype, m * p.n + n, y);
+      }
+}
 DEV void put(u16* to, const u32* v) {
   reinterpret_cast<uint4*>(to)[0] = make_uint4(v[0], v[1], v[2], v[3]);
   reinterpret_cast<uint4*>(to)[1] = make_uint4(v[4], v[5], v[6], v[7]);
@@ -129,19 +148,68 @@ template <int BM, Weights W> DEV void gemm(const GemmParams& p, Tile<BM, W>& s) 
     __syncthreads();
     stage ^= 1;
   }
+  finish(p, acc, m0 + wm, n0 + wn);
+}
+
+struct TileTf32 {
+  enum { step = 16, a_row = 20, w_row = 136 };
+  u32 a[2][128 * a_row], w[2][step * w_row];
+};
+
+DEV void gemm_tf32(const GemmParams& p, TileTf32& s) {
+  typedef TileTf32 L;
+  wait_for_inputs();
+  const int m0 = blockIdx.y * 128, n0 = blockIdx.x * 128, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int wm = warp % 2 * 64, wn = warp / 2 * 32, row = threadIdx.x % 128;
+  const bool has_weights = threadIdx.x < 128;  // the first half of the threads; the other half has a row of activations each
+  float v[16], acc[4][4][4] = {};
+  const auto fetch = [&](int k0) {
 #pragma unroll
-  for (int i = 0; i < L::mt; ++i)
+    for (int i = 0; i < 16; ++i) v[i] = 0.0f;
+    const int k = k0 + row / 8, n = n0 + row % 8 * 16;
+    if (has_weights) {
+      if (k < p.w_rows && n < p.n) decode16(p.w, ((i64)k * p.n + n) / 16, v);
+    } else if (m0 + row < p.m) {
+      const Blocks x{{p.x}, {p.x_dtype == F32 ? 64 : 32}};
+      const i64 sixteen = ((i64)(m0 + row) * p.k + k0) / 16;
+      if (p.x_dtype == F32) Format<F32>::decode16(x, sixteen, 0, v);
+      else if (p.x_dtype == F16) Format<F16>::decode16(x, sixteen, 0, v);
+      else Format<BF16>::decode16(x, sixteen, 0, v);
+    }
+  };
+  const auto store = [&](int stage) {
+    uint4* to = reinterpret_cast<uint4*>(has_weights ? &s.w[stage][row / 8 * L::w_row + row % 8 * 16] : &s.a[stage][row * L::a_row]);
 #pragma unroll
-    for (int j = 0; j < L::nt; ++j)
+    for (int i = 0; i < 16; i += 4) to[i / 4] = make_uint4(to_tf32(v[i]), to_tf32(v[i + 1]), to_tf32(v[i + 2]), to_tf32(v[i + 3]));
+  };
+  fetch(0);
+  store(0);
+  __syncthreads();
+  int stage = 0;
+  for (int k0 = 0; k0 < p.k; k0 += L::step) {
+    const bool more = k0 + L::step < p.k;
+    if (more) fetch(k0 + L::step);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const i64 m = m0 + wm + i * 16 + lane / 4 + e / 2 * 8, n = n0 + wn + j * 8 + lane % 4 * 2 + e % 2;
-        if (m >= p.m || n >= p.n) continue;
-        float y = acc[i][j][e] * p.alpha;
-        if (p.bias) y += at<const float>(p.bias)[n];
-        if (p.c) y = fmaf(p.beta, load_float(at<const char>(p.c), p.c_dtype, m * p.n + n), y);
-        store_float(at<char>(p.y), p.y_dtype, m * p.n + n, y);
-      }
+    for (int kk = 0; kk < L::step; kk += 8) {
+      u32 a[4][4], b[4][2];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) a[i][e] = s.a[stage][(wm + i * 16 + lane / 4 + e % 2 * 8) * L::a_row + kk + lane % 4 + e / 2 * 4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) b[j][e] = s.w[stage][(kk + lane % 4 + e * 4) * L::w_row + wn + j * 8 + lane / 4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) multiply_tf32(acc[i][j], a[i], b[j][0], b[j][1]);
+    }
+    if (more) store(stage ^ 1);
+    __syncthreads();
+    stage ^= 1;
+  }
+  finish(p, acc, m0 + wm, n0 + wn);
 }
 #endif
 
@@ -173,5 +241,11 @@ KERNEL(256) gemm_mma_turned_32(const __grid_constant__ GemmParams p) {
 #if __CUDA_ARCH__ >= 800
   __shared__ __align__(16) Tile<gemm_few_rows, TURNED> s;
   gemm<gemm_few_rows, TURNED>(p, s);
+#endif
+}
+KERNEL(256) gemm_tf32_turned(const __grid_constant__ GemmParams p) {
+#if __CUDA_ARCH__ >= 800
+  __shared__ __align__(16) TileTf32 s;
+  gemm_tf32(p, s);
 #endif
 }

@@ -1,8 +1,8 @@
-// 16-bit products on the matrix units: m16n8k16 in bf16 or f16 with f32 sums, and the loads that feed them. Capability 8.0 and newer.
+// Products on the matrix units with f32 sums: m16n8k16 in bf16 or f16, m16n8k8 in TF32, and the loads that feed them. Capability 8.0 and newer.
 #pragma once
 #include "prelude.cuh"
 
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800 && !defined(QUERN_EMULATED_CARD)
 DEV u32 smem(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 DEV void load_matrices(u32* r, u32 a) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a));
@@ -19,6 +19,15 @@ template <bool HALF> DEV void multiply16(float* c, const u32* a, u32 b0, u32 b1)
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+DEV u32 to_tf32(float x) {
+  u32 r;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+  return r;
+}
+DEV void multiply_tf32(float* c, const u32* a, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 /// 16 bytes to shared memory: the first `bytes` of them are read, the others are zeros.
 DEV void copy_async(u32 to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
@@ -29,7 +38,7 @@ template <int N> DEV void wait_copies() { asm volatile("cp.async.wait_group %0;"
 #endif
 
 DEV u32 pack_half(float lo, float hi) {
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800 && !defined(QUERN_EMULATED_CARD)
   u32 r;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
   return r;

@@ -10,6 +10,9 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 typedef signed char i8;
+#ifdef QUERN_EMULATED_CARD
+#include "emulated_card.hpp"  // of tests/backends/cuda: the instructions in plain C++
+#endif
 
 #define INFINITY_F __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)
@@ -36,8 +39,15 @@ DEV void wait_previous() {
 #endif
 }
 
+#ifndef QUERN_EMULATED_CARD
 DEV float from_half(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 DEV u16 to_half(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+DEV uint4 load_stream(const void* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
+}
+#endif
 /// x cut to the range of f16; what is not finite stays as it is.
 DEV float cut_to_half(float x) { return fabsf(x) < INFINITY_F ? fminf(fmaxf(x, -65504.0f), 65504.0f) : x; }
 DEV float power_of_two(float x) {
@@ -52,7 +62,7 @@ DEV u16 to_bf16(float f) {
   return (u16)((x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
 }
 DEV u32 pack_bf16(float lo, float hi) {
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800 && !defined(QUERN_EMULATED_CARD)
   u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r;
 #else
   return (u32)to_bf16(lo) | (u32)to_bf16(hi) << 16;
@@ -142,11 +152,6 @@ DEV void raise_fault_non_finite(Address faults) { if (faults) at<volatile u32>(f
 /// One thread's share of `count` items, striding through all of them.
 #define FOR_EACH(i, count) for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (i64)gridDim.x * blockDim.x)
 
-DEV uint4 load_stream(const void* p) {
-  uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
-  return v;
-}
 /// 16 bytes at any multiple of 2.
 DEV uint4 load_pairs(const void* p) {
   const u16* h = static_cast<const u16*>(p);

@@ -5,11 +5,12 @@
 //   dense       More rows. Operands have the 16 bits that are allowed, or are rounded or decoded to them: cuBLASLt, else gemm_dense
 //               (matmul_dense.cpp).
 //   gemm_mma    More rows. bf16 activations are allowed, and the card has compute capability 8.0.
+//   gemm_tf32   More rows of transposed weights of a block format, where f16 is the one conversion that is allowed.
 //   gemm_exact  More rows.
 //   any         Batches, and what else lies in no rows of k: matmul_any.cpp.
 //
 // More rows of transposed or strided operands that dense does not take as they lie are copied to rows of k first, where matrix units then
-// serve them. Transposed weights of a block format are not: gemm_mma decodes them a tile at a time as they lie.
+// serve them. Transposed weights of a block format are not: gemm_mma and gemm_tf32 decode them a tile at a time as they lie.
 #include "matmul.hpp"
 
 #include "../kernels/gemm.hpp"
@@ -77,8 +78,8 @@ constexpr std::int64_t mma_step = 32;  // elements of k in a step of gemm_mma.cu
 /// Whether the matrix units serve the product once its operands lie in rows of k, turned blocks aside.
 bool takes_arranged(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
-  const bool halves = a.dtype == QUERN_F16 && b.dtype == QUERN_F16 && call.f16_allowed(),
-             weights = has_turned_blocks(call) ? b.packed_layout || is_contiguous(b) : is_float(b.dtype);
+  const bool turned = has_turned_blocks(call), weights = turned ? b.packed_layout || is_contiguous(b) : is_float(b.dtype),
+             halves = call.f16_allowed() && (turned || (a.dtype == QUERN_F16 && b.dtype == QUERN_F16));
   return (call.bf16_allowed() || halves) && !call.invariant && a.rank == 2 && b.rank == 2 && weights && y.dims[0] > most_gemv_rows &&
          is_contiguous(y) && (!c.present() || is_contiguous(c));
 }
@@ -149,7 +150,10 @@ void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Address scr
                      turned ? static_cast<int>(b.dims[0]) : 0,
                      factors.alpha,
                      factors.beta};
-  if (call.bf16_allowed() && k % mma_step == 0 && launcher.card().has_matrix_units()) {
+  const std::int64_t columns = (n + gemm_columns - 1) / gemm_columns;
+  if (turned && !call.bf16_allowed()) {
+    launcher.launch(kernels::gemm_tf32_turned, {columns, (m + gemm_rows - 1) / gemm_rows, 1}, 256, p);
+  } else if (call.bf16_allowed() && k % mma_step == 0 && launcher.card().has_matrix_units()) {
     const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
     const std::int64_t tile = m > 64 && !split ? gemm_rows : gemm_few_rows;
     const bool many = tile == gemm_rows;
@@ -157,7 +161,7 @@ void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Address scr
                     : turned ? many ? kernels::gemm_mma_turned_128 : kernels::gemm_mma_turned_32
                     : many   ? kernels::gemm_mma_128
                              : kernels::gemm_mma_32,
-                    {(n + gemm_columns - 1) / gemm_columns, (m + tile - 1) / tile, 1}, 256, p);
+                    {columns, (m + tile - 1) / tile, 1}, 256, p);
   } else {
     launcher.launch(kernels::gemm_exact, {(n + gemm_exact_tile - 1) / gemm_exact_tile, (m + gemm_exact_tile - 1) / gemm_exact_tile, 1}, 256,
                     p);

@@ -1,0 +1,147 @@
+// A block of 256 threads of a card in plain C++, for tests of kernels without one: prelude.cuh includes this in place of the instructions
+// (QUERN_EMULATED_CARD). A thread of the card is a thread of the host, so that a missing barrier is a race here too.
+//
+// Source: the PTX manual, "Warp-level matrix instructions": which element each lane holds of ldmatrix, m16n8k16 and m16n8k8.
+#pragma once
+
+#include <barrier>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#define __CUDA_ARCH__ 800
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(threads)
+#define __grid_constant__
+#define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+struct uint2 {
+  u32 x, y;
+};
+struct uint4 {
+  u32 x, y, z, w;
+};
+struct float4 {
+  float x, y, z, w;
+};
+inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
+inline uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
+inline float __uint_as_float(u32 bits) { return std::bit_cast<float>(bits); }
+inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
+inline u32 __float_as_uint(float x) { return std::bit_cast<u32>(x); }
+
+struct Index3 {
+  u32 x, y, z;
+};
+inline thread_local Index3 threadIdx;
+inline Index3 blockIdx, blockDim, gridDim;
+
+constexpr int emulated_threads = 256;
+inline void __syncthreads() {
+  static std::barrier<> all(emulated_threads);
+  all.arrive_and_wait();
+}
+
+/// What the lanes of a warp show each other.
+struct EmulatedWarp {
+  std::barrier<> lanes{32};
+  u64 values[32][8];
+
+  static EmulatedWarp& own() {
+    static EmulatedWarp warps[emulated_threads / 32];
+    return warps[threadIdx.x / 32];
+  }
+  /// `use` reads what every lane has shown in `count` values.
+  template <class T, class Use>
+  void exchange(const T* shown, int count, const Use& use) {
+    for (int i = 0; i < count; ++i) values[threadIdx.x % 32][i] = shown[i];
+    lanes.arrive_and_wait();
+    use();
+    lanes.arrive_and_wait();
+  }
+};
+template <class T>
+T __shfl_xor_sync(u32, T v, int other) {
+  const u64 bits = std::bit_cast<u32>(v);
+  EmulatedWarp& warp = EmulatedWarp::own();
+  warp.exchange(&bits, 1, [&] { v = std::bit_cast<T>(static_cast<u32>(warp.values[threadIdx.x % 32 ^ other][0])); });
+  return v;
+}
+
+inline float from_half(u16 h) { return static_cast<float>(std::bit_cast<_Float16>(h)); }
+inline u16 to_half(float f) { return std::bit_cast<u16>(static_cast<_Float16>(f)); }
+inline uint4 load_stream(const void* p) { return *static_cast<const uint4*>(p); }
+
+inline u64 smem(const void* p) { return reinterpret_cast<u64>(p); }
+/// Matrix q has its rows at the addresses of lanes 8 q to 8 q + 7.
+inline void emulated_load(u32* r, u64 address, bool turned) {
+  if (address % 16 != 0) {
+    std::fprintf(stderr, "a row of a matrix load starts at no multiple of 16 bytes\n");
+    std::abort();
+  }
+  EmulatedWarp& warp = EmulatedWarp::own();
+  warp.exchange(&address, 1, [&] {
+    const int lane = static_cast<int>(threadIdx.x % 32), group = lane / 4, pair = lane % 4 * 2;
+    for (int q = 0; q < 4; ++q) {
+      const auto element = [&](int row, int column) { return reinterpret_cast<const u16*>(warp.values[8 * q + row][0])[column]; };
+      const u32 low = turned ? element(pair, group) : element(group, pair);
+      r[q] = low | static_cast<u32>(turned ? element(pair + 1, group) : element(group, pair + 1)) << 16;
+    }
+  });
+}
+inline void load_matrices(u32* r, u64 address) { emulated_load(r, address, false); }
+inline void load_transposed(u32* r, u64 address) { emulated_load(r, address, true); }
+
+/// c += a b for 16 x `depth` and `depth` x 8 numbers; a register has `apart` of them, which `number` takes out.
+template <class Number>
+void emulated_product(float* c, const u32* a, u32 b0, u32 b1, int apart, const Number& number) {
+  const u32 shown[] = {a[0], a[1], a[2], a[3], b0, b1};
+  EmulatedWarp& warp = EmulatedWarp::own();
+  warp.exchange(shown, 6, [&] {
+    const int lane = static_cast<int>(threadIdx.x % 32), half = 4 * apart;
+    const auto of = [&](int group, int k, int i) {
+      return number(static_cast<u32>(warp.values[group * 4 + k % half / apart][i]), k % apart);
+    };
+    for (int e = 0; e < 4; ++e) {
+      const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+      for (int k = 0; k < 2 * half; ++k) c[e] += of(row % 8, k, row / 8 + k / half * 2) * of(column, k, 4 + k / half);
+    }
+  });
+}
+template <bool HALF>
+void multiply16(float* c, const u32* a, u32 b0, u32 b1) {
+  emulated_product(c, a, b0, b1, 2, [](u32 pair, int i) {
+    const u32 bits = i == 0 ? pair & 0xffffu : pair >> 16;
+    return HALF ? from_half(static_cast<u16>(bits)) : __uint_as_float(bits << 16);
+  });
+}
+inline u32 to_tf32(float x) {
+  const u32 bits = __float_as_uint(x);
+  return ((bits & 0x7f800000u) == 0x7f800000u ? bits : bits + 0x1000u) & ~0x1fffu;
+}
+inline void multiply_tf32(float* c, const u32* a, u32 b0, u32 b1) {
+  emulated_product(c, a, b0, b1, 1, [](u32 bits, int) { return __uint_as_float(bits); });
+}
+
+/// Runs a kernel block by block.
+template <class Params>
+void run_emulated(void (*kernel)(Params), u32 columns, u32 rows, const Params& params) {
+  blockDim = {emulated_threads, 1, 1};
+  gridDim = {columns, rows, 1};
+  for (u32 block = 0; block < columns * rows; ++block) {
+    blockIdx = {block % columns, block / columns, 0};
+    std::vector<std::thread> threads;
+    for (u32 t = 0; t < emulated_threads; ++t)
+      threads.emplace_back([&, t] {
+        threadIdx = {t, 0, 0};
+        kernel(params);
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+}
