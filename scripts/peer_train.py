@@ -28,11 +28,11 @@ def main():
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--compile", action="store_true")
     args = parser.parse_args()
-    shape = make_gguf.SHAPES[args.preset]
+    shape = make_gguf.PRESETS[args.preset]
     config = transformers.LlamaConfig(
         hidden_size=shape.dim, intermediate_size=shape.ffn, num_hidden_layers=args.layers or shape.layers, num_attention_heads=shape.heads,
         num_key_value_heads=shape.kv_heads, vocab_size=shape.vocab, max_position_embeddings=max(args.tokens, 2048),
-        tie_word_embeddings=args.preset == "smollm2-135m")
+        tie_word_embeddings=shape.tied or args.preset == "smollm2-135m")
     torch.manual_seed(1)
     model = transformers.LlamaForCausalLM(config).to("cuda", torch.float32 if args.full else torch.bfloat16)
     if not args.full:

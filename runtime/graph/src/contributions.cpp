@@ -87,22 +87,19 @@ ValueId Contributions::plus(ValueId a, ValueId b) { return ops::add(graph_, a, b
 void Contributions::add_to(Stretch& stretch, ValueId gradient) {
   gradient = as_dtype(graph_, gradient, dtype_of(stretch.value, stretch.uses), how_);
   gradient = reshaped(graph_, gradient, graph_.value(stretch.value).shape);
-  stretch.own = stretch.sum != no_value;
   stretch.sum = stretch.sum == no_value ? gradient : plus(stretch.sum, gradient);
 }
 
-Contributions::Partial Contributions::partial(ValueId value) {
-  if (!is_produced(value) || !is_contiguous(graph_, value)) return {};
-  const Stretch& one = stretch(value);
-  if (one.sum == no_value) return {};
-  return {reshaped(graph_, one.sum, graph_.value(value).shape), one.own};
+ValueId Contributions::partial(ValueId value) {
+  if (!is_produced(value) || !is_contiguous(graph_, value)) return no_value;
+  const ValueId sum = stretch(value).sum;
+  return sum == no_value ? no_value : reshaped(graph_, sum, graph_.value(value).shape);
 }
 
 void Contributions::give_sum(ValueId value, ValueId sum) {
   if (!is_produced(value) || !is_contiguous(graph_, value)) return give(value, sum);
   Stretch& one = stretch(value);
   one.sum = reshaped(graph_, as_dtype(graph_, sum, dtype_of(one.value, one.uses), how_), graph_.value(one.value).shape);
-  one.own = true;
 }
 
 void Contributions::give(ValueId value, ValueId gradient) {

@@ -31,13 +31,8 @@ class Contributions {
   /// Where an op with `accumulate` adds the gradient of the value, or no_value: a view of the wanted value's `into`.
   ValueId into(ValueId value);
   /// What uses of a value that a node writes have given so far, for an op that adds its own gradient to it; no_value where that is nothing yet.
-  /// `own`: nothing else reads it, so that it may be overwritten.
-  struct Partial {
-    ValueId sum = no_value;
-    bool own = false;
-  };
-  Partial partial(ValueId value);
-  /// partial() with a gradient added, or the first gradient; nothing but the op that gives it has read it.
+  ValueId partial(ValueId value);
+  /// partial() with a gradient added, or the first gradient.
   void give_sum(ValueId value, ValueId sum);
   /// A gradient of the shape of the value; one that is the value's own into() is there already.
   void give(ValueId value, ValueId gradient);
@@ -56,7 +51,6 @@ class Contributions {
     Range range;
     std::uint32_t uses = 0;
     ValueId sum = no_value;
-    bool own = false;  // of the sum: nothing else reads it
   };
   struct Wanted {
     GradientWanted asked;

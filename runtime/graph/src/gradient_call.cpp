@@ -1,6 +1,7 @@
 // What the gradients of ops have in common.
 #include "gradient_call.hpp"
 
+#include "contributions.hpp"
 #include "quern/graph/ops/copy.hpp"
 #include "saved_values.hpp"
 #include "view_gradient.hpp"
@@ -45,6 +46,8 @@ void GradientCall::give(std::size_t i, ValueId gradient) {
   given_[i] = true;
   contributions_.give(node_.inputs[i], gradient);
 }
+
+ValueId GradientCall::partial(std::size_t i) { return contributions_.partial(node_.inputs[i]); }
 
 void GradientCall::give_sum(std::size_t i, ValueId sum) {
   given_[i] = true;

@@ -4,7 +4,7 @@
 // give() or has_none() for each input that wants() a gradient. What it leaves out is refused by differentiate().
 #pragma once
 
-#include "contributions.hpp"
+#include "memory.hpp"
 #include "quern/graph/differentiate.hpp"
 #include "quern/graph/op_info.hpp"
 
@@ -13,6 +13,7 @@
 
 namespace quern::graph {
 
+class Contributions;
 class SavedValues;
 
 class GradientCall {
@@ -47,7 +48,7 @@ class GradientCall {
   /// The dtype in which the gradient of input i is wanted, where the op leaves a choice: f32, or that of the input.
   quern_dtype sum_dtype(std::size_t i);
   /// What other uses of input i have given so far, to which a product may add: see Contributions.
-  Contributions::Partial partial(std::size_t i) { return contributions_.partial(node_.inputs[i]); }
+  ValueId partial(std::size_t i);
   /// partial(i) with the gradient of input i added, in sum_dtype(i).
   void give_sum(std::size_t i, ValueId sum);
   /// The gradient of input i: of its shape, in any float dtype, or the value of into(i).

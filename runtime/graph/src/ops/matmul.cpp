@@ -116,7 +116,7 @@ std::int64_t rows_decoded(GradientCall& call, ValueId b) {
 void give_a(GradientCall& call) {
   Graph& graph = call.graph();
   const bool across = call.integer(QUERN_KEY_TRANSPOSE_A) != 0;  // da is made transposed
-  const auto [sum, own] = across ? Contributions::Partial{} : call.partial(0);
+  const ValueId sum = across ? no_value : call.partial(0);
   ValueId b = call.in(1);
   const bool turned = call.integer(QUERN_KEY_TRANSPOSE_B) == 0;  // as its gradient reads b
   if (is_block_format(call.dtype(1)) && turned && !call.options().may_use.turned_blocks) {
@@ -125,9 +125,7 @@ void give_a(GradientCall& call) {
     b = call.as(b, graph.value(call.dy()).dtype);
   }
   const ops::MatmulAttributes how{.transpose_b = turned, .alpha = call.number(QUERN_KEY_ALPHA)};
-  NodeOptions options = call.how(call.sum_dtype(0));
-  if (own && call.options().may_use.sums_in_place) options.outputs = {sum};
-  const ValueId da = ops::matmul(graph, call.dy(), b, no_value, sum, how, std::move(options));
+  const ValueId da = ops::matmul(graph, call.dy(), b, no_value, sum, how, call.how(call.sum_dtype(0)));
   if (!across) return call.give_sum(0, da);
   std::vector<std::int64_t> strides = graph.strides(da);
   std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
