@@ -221,7 +221,7 @@ TEST(Differentiate, TwoUsesOfSixteenBitsAddAsTheyAreThreeInF32) {
   for (const int uses : {2, 3}) {
     B b(QUERN_BF16);
     const ValueId h = ops::silu(b.g, b.x({b.tokens, 4}));
-    for (int i = 0; i < uses; ++i) b.loss(ops::matmul(b.g, h, b.constant(QUERN_BF16, {2, 4})));
+    for (int i = 0; i < uses; ++i) b.loss(ops::tanh(b.g, h));
     b.check();
     EXPECT_EQ(count(b, QUERN_OP_ADD), uses - 1);
     EXPECT_EQ(count(b, QUERN_OP_CAST), uses == 2 ? 0 : 1);
@@ -230,6 +230,19 @@ TEST(Differentiate, TwoUsesOfSixteenBitsAddAsTheyAreThreeInF32) {
       EXPECT_EQ(b.g.value(node.outputs[0]).dtype, uses == 2 ? QUERN_BF16 : QUERN_F32);
     }
   }
+}
+
+TEST(Differentiate, AProductAddsTheGradientOfItsLeftOperandToWhatOtherUsesGave) {
+  B b(QUERN_BF16);
+  const ValueId h = ops::silu(b.g, b.x({b.tokens, 4}));
+  for (int i = 0; i < 3; ++i) b.loss(ops::matmul(b.g, h, b.constant(QUERN_BF16, {2, 4})));
+  b.check();
+  EXPECT_EQ(count(b, QUERN_OP_ADD), 0);
+  constexpr std::size_t c = 3;
+  std::vector<quern_dtype> sums;
+  for (const Node& node : b.g.nodes())
+    if (node.op == QUERN_OP_MATMUL && node.inputs.size() > c && node.inputs[c] != no_value) sums.push_back(b.g.value(node.outputs[0]).dtype);
+  EXPECT_EQ(sums, (std::vector<quern_dtype>(2, QUERN_F32)));
 }
 
 TEST(Differentiate, TheGradientThroughARoundedCopyOfAParameterIsF32AllTheWay) {
