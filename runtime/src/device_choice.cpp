@@ -41,9 +41,10 @@ std::size_t best_of(std::span<const Outcome> outcomes) {
 }
 
 std::string words_of_choice(const Outcome& first, const Outcome& chosen, const std::string& behind) {
-  return concat(first.device, " computes ", first.nodes, " of ", first.all, " nodes, and ", values(first.crossings), " would cross between it and ",
-                behind, " in each step; ", chosen.device, " computes ",
-                chosen.whole() ? std::string("all of them") : concat(chosen.nodes, ", and ", values(chosen.crossings), chosen.crossings == 1 ? " crosses" : " cross"));
+  return concat(first.device, " computes ", first.nodes, " of ", first.all, " nodes, and ", values(first.crossings),
+                " would cross between it and ", behind, " in each step; ", chosen.device, " computes ",
+                chosen.whole() ? std::string("all of them")
+                               : concat(chosen.nodes, ", and ", values(chosen.crossings), chosen.crossings == 1 ? " crosses" : " cross"));
 }
 
 DeviceChoice choose_devices(Runtime& runtime, const graph::Graph& graph) {

@@ -14,10 +14,10 @@ namespace quern::runtime {
 
 /// What a device makes of a graph, with the CPU behind it.
 struct Outcome {
-  std::string device;            // label
-  std::uint64_t nodes = 0;       // that it computes itself
-  std::uint64_t all = 0;         // nodes of the graph
-  std::uint64_t crossings = 0;   // values that move between the two in each run
+  std::string device;           // label
+  std::uint64_t nodes = 0;      // that it computes itself
+  std::uint64_t all = 0;        // nodes of the graph
+  std::uint64_t crossings = 0;  // values that move between the two in each run
   bool whole() const noexcept { return nodes == all; }
 };
 

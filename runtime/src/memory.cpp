@@ -125,6 +125,7 @@ MemoryStatistics MemoryBudget::statistics() const {
 }
 
 void MemoryBudget::release(Memory& memory) noexcept {
+  if (device_->lost()) return;  // it may still write there
   if (memory.mapping_ != nullptr) munmap(memory.mapping_, memory.mapped_);
   if (memory.buffer_ != nullptr) device_->call<&quern_plugin_api::buffer_destroy>(memory.buffer_, nullptr);
   counters_->in_use.fetch_sub(memory.bytes_);

@@ -443,8 +443,19 @@ std::vector<Program::ToldPart> Program::told_parts() const {
   return told;
 }
 
+void Program::clear_cancel() noexcept {
+  cancelled_ = false;
+  expect_end(false);
+}
+
+void Program::expect_end(bool cancelled) noexcept {
+  for (const std::shared_ptr<DeviceQueue>& queue : queues_)
+    if (queue != nullptr) queue->expect_end(cancelled);
+}
+
 void Program::cancel() noexcept {
   cancelled_ = true;
+  expect_end(true);
   for (Part& part : parts_) part.plan->cancel();
 }
 

@@ -28,8 +28,9 @@ TEST(DeviceChoice, TheWordsHaveTheCounts) {
   const Outcome toy{"toy:0", 61, 301, 121}, cpu{"cpu:0", 301, 301, 0}, other{"other:0", 300, 301, 1};
   EXPECT_EQ(words_of_choice(toy, cpu, "cpu:0"),
             "toy:0 computes 61 of 301 nodes, and 121 values would cross between it and cpu:0 in each step; cpu:0 computes all of them");
-  EXPECT_EQ(words_of_choice(toy, other, "cpu:0"),
-            "toy:0 computes 61 of 301 nodes, and 121 values would cross between it and cpu:0 in each step; other:0 computes 300, and 1 value crosses");
+  EXPECT_EQ(
+      words_of_choice(toy, other, "cpu:0"),
+      "toy:0 computes 61 of 301 nodes, and 121 values would cross between it and cpu:0 in each step; other:0 computes 300, and 1 value crosses");
 }
 
 }  // namespace
