@@ -41,11 +41,23 @@ def last_line(text):
 class Sentences(Case):
     def test_each_fault_is_named_with_plugin_device_and_call(self):
         for call, fault, code, sentence in goldens():
-            if fault.endswith("hang"):
+            if fault.endswith("hang") or fault == "print":
                 continue
             with self.subTest(call=call, fault=fault):
                 result = self.quern(*RUN, env=broken(call, fault))
                 self.assertEqual((result.code, last_line(result.err).replace(folder_of(call, fault), "PATH")), (code, sentence), result.err)
+
+    def test_what_a_plugin_prints_is_named_and_does_not_reach_the_results(self):
+        expected = self.quern(*RUN, env={"QUERN_BACKEND": "cpu"}).out
+        rows = [row for row in goldens() if row[1] == "print"]
+        self.assertEqual(len(rows), 8)
+        for call, fault, code, sentence in rows:
+            with self.subTest(call=call):
+                result = self.quern(*RUN, env=broken(call, fault))
+                self.assertEqual((result.code, result.out), (code, expected), result.err)
+                self.assertEqual([line.replace(folder_of(call, fault), "PATH") for line in result.err.splitlines() if line.startswith("quern: ")],
+                                 [sentence])
+        self.quern_json(*RUN, env=broken("submit", "print"))
 
     def test_there_are_twenty(self):
         self.assertGreaterEqual(len(goldens()), 20)

@@ -18,7 +18,7 @@ inline void fail(std::string_view fault) {
   if (fault == "abort") std::abort();
   if (fault == "exit") std::exit(0);
   if (fault == "throw") throw std::runtime_error("no such luck");
-  if (fault == "print") std::puts("printed by the plugin"), std::fflush(stdout);
+  if (fault == "print") std::puts("printed by the plugin");
   if (fault != "hang") return;
   const char* pipe = std::getenv("QUERN_TEST_WAIT");
   if (pipe == nullptr || ::write(std::atoi(pipe), "", 1) != 1) return;
