@@ -166,6 +166,12 @@ void DeviceQueue::copy(const quern_span& to, const quern_span& from, std::uint64
   });
 }
 
+void DeviceQueue::fill(const quern_span& to, std::uint32_t pattern) {
+  enqueue("fill", [&](const quern_sync* sync, quern_error* error) {
+    return device_->call<&quern_plugin_api::fill>(device_->handle(), queue_, &to, pattern, to.bytes, sync, error);
+  });
+}
+
 void DeviceQueue::prepare(const quern_array& entries, std::string_view what) {
   enqueue(what, [&](const quern_sync* sync, quern_error* error) {
     return device_->call<&quern_plugin_api::prepare>(device_->handle(), queue_, &entries, sync, error);

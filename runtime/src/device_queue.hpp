@@ -50,6 +50,8 @@ class DeviceQueue {
   void download(std::span<std::byte> to, const quern_span& from);
   /// Between ranges of the device that lie apart. Only where the plugin has `copy`.
   void copy(const quern_span& to, const quern_span& from, std::uint64_t bytes);
+  /// Whole words of 4 bytes. Only where the plugin has `fill`.
+  void fill(const quern_span& to, std::uint32_t pattern);
   /// `what` names the call for the user.
   void prepare(const quern_array& entries, std::string_view what);
   /// One run after the other. Their statuses are filled when wait() returned. `error` is for the text of a run's failure, where the device

@@ -200,6 +200,15 @@ quern_status queued_copy(quern_device*, quern_queue* queue, const quern_span* to
   });
 }
 
+quern_status queued_fill(quern_device*, quern_queue* queue, const quern_span* to, std::uint32_t pattern, std::uint64_t bytes,
+                         const quern_sync* sync, quern_error* error) {
+  return guarded(error, [&] {
+    if (bytes % 4 != 0 || to->offset % 4 != 0) throw Failure(QUERN_INVALID_ARGUMENT, "queued: fill writes whole 4-byte words");
+    enqueue(queue, sync,
+            {{}, {}, {to->buffer}, [=, target = *to] { std::fill_n(reinterpret_cast<std::uint32_t*>(at(target)), bytes / 4, pattern); }});
+  });
+}
+
 quern_status queued_support(quern_device* device, const quern_graph* graph, const quern_support_options* options, quern_answer* answers,
                             quern_error* error) {
   const quern_status status = base.support(device, graph, options, answers, error);
@@ -336,6 +345,7 @@ const quern_plugin_api& queued_table() noexcept {
     made.upload = queued_upload;
     made.download = queued_download;
     made.copy = queued_copy;
+    made.fill = queued_fill;
     made.support = queued_support;
     made.instance_create = instance_create;
     made.instance_destroy = instance_destroy;
