@@ -6,6 +6,7 @@
 #include "model_path.hpp"
 #include "output.hpp"
 #include "plugin_fault.hpp"
+#include "plugin_output.hpp"
 #include "show_config.hpp"
 #include "verbs/verbs.hpp"
 
@@ -112,5 +113,6 @@ int guarded_main(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   quern::hold_standard_descriptors();
   quern::cli::watch_plugin_calls();
+  quern::cli::keep_results_apart();
   return quern::cli::guarded_main({argv + (argc > 0 ? 1 : 0), argv + argc});
 }

@@ -11,8 +11,10 @@
 namespace quern::cli {
 namespace {
 
+int file_of_results = STDOUT_FILENO;
+
 TerminalOutput& results() {
-  static TerminalOutput output(STDOUT_FILENO, TerminalOutput::Kind::results);
+  static TerminalOutput output(results_file(), TerminalOutput::Kind::results);
   return output;
 }
 
@@ -28,6 +30,10 @@ void require_written(int error) {
 }
 
 }  // namespace
+
+void set_results_file(int file) noexcept { file_of_results = file; }
+
+int results_file() noexcept { return file_of_results; }
 
 std::string json_line(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 

@@ -19,6 +19,9 @@ std::string json_line(const Json& value);
 /// Writes to standard output and makes sure that it arrived. A terminal gets escapes (quern/base/terminal_text.hpp), a pipe and a file
 /// the bytes as they are; a piece may end inside a character. Throws Failure(exit_refused) where it did not arrive (a full disk).
 void write_out(std::string_view bytes);
+/// Where results go: standard output, until another descriptor is set. That is before the first are written.
+void set_results_file(int file) noexcept;
+int results_file() noexcept;
 void write_json(const Json& value);
 void draw_out(const Drawing& drawing);
 

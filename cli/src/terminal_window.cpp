@@ -1,5 +1,7 @@
 #include "terminal_window.hpp"
 
+#include "output.hpp"
+
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -10,13 +12,13 @@ namespace quern::cli {
 
 WindowSize window_size() {
   winsize found{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &found) != 0 || found.ws_col == 0 || found.ws_row == 0) return {};
+  if (ioctl(results_file(), TIOCGWINSZ, &found) != 0 || found.ws_col == 0 || found.ws_row == 0) return {};
   return {found.ws_col, found.ws_row};
 }
 
 bool window_can_draw() {
   const char* term = std::getenv("TERM");
-  return isatty(STDOUT_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
+  return isatty(results_file()) == 1 && term != nullptr && std::string_view(term) != "dumb";
 }
 
 bool window_has_styles() {

@@ -3,6 +3,7 @@
 #include "engine.hpp"
 #include "numbers.hpp"
 #include "tiny_model.hpp"
+#include "where.hpp"
 
 #include "quern/base/files.hpp"
 
@@ -82,6 +83,7 @@ void try_product(quern_runtime* runtime, TriedDevice& tried) {
 void try_model(quern_runtime* runtime, const std::string& path, TriedDevice& tried) {
   const Model model = load_model(
       runtime, {.path = path, .context = tiny_tokens, .activations = QUERN_ACTIVATIONS_F32, .kv = QUERN_KV_F32, .progress = false});
+  tried.shared = placement_choice(model.get());
   const Session session = make<Session>(quern_session_create, model.get(), static_cast<const quern_session_options*>(nullptr));
   const std::vector<std::int32_t> ids = tiny_model_ids();
   const Evaluation evaluation = make<Evaluation>(quern_evaluate, session.get(), 0u, ids.data(), std::uint64_t{ids.size()}, 0u);
@@ -90,10 +92,12 @@ void try_model(quern_runtime* runtime, const std::string& path, TriedDevice& tri
 }
 
 TriedDevice try_device(const Settings& settings, const quern_device_entry& entry, const std::string& model) {
-  TriedDevice tried{entry.name, entry.description, {}, {}, 0, 0};
+  TriedDevice tried{entry.name, entry.description, {}, {}, {}, 0, 0};
   try {
     Settings here = settings;
     here.device = entry.name;
+    const bool demanded = !settings.backend.empty() || ::secure_getenv("QUERN_BACKEND") != nullptr;
+    if (!demanded && std::string_view(entry.backend) != "cpu") here.backend = std::string(entry.backend) + ",cpu";
     const Runtime runtime = open_runtime(here);
     try_product(runtime.get(), tried);
     try_model(runtime.get(), model, tried);
@@ -133,7 +137,7 @@ std::string tried_words(const std::vector<TriedDevice>& tried) {
     }
     text += "a product of 48 x 64 x 40 is off by " + fixed(one.product_share * 100, one.product_share < 0.1 ? 1 : 0) +
             " % of what f32 allows (" + printable(one.kernel) + "); a tiny model is off by " + fixed(one.model_nats, 7) + " nats of " +
-            fixed(tiny_model_tolerance, 3) + " allowed\n";
+            fixed(tiny_model_tolerance, 3) + " allowed" + (one.shared.empty() ? "" : "; " + printable(one.shared)) + "\n";
     if (!one.right()) text += "     What to do: leave it out with --backend-disable or --device, and report the card and its driver.\n";
   }
   return text;
@@ -147,6 +151,7 @@ Json tried_json(const std::vector<TriedDevice>& tried) {
                     {"right", one.right()},
                     {"trouble", ran ? Json(nullptr) : Json(one.trouble)},
                     {"product", {{"kernel", one.kernel}, {"share_of_bound", ran ? Json(one.product_share) : Json(nullptr)}}},
+                    {"shared", one.shared.empty() ? Json(nullptr) : Json(one.shared)},
                     {"model", {{"nats_apart", ran ? Json(one.model_nats) : Json(nullptr)}, {"nats_allowed", tiny_model_tolerance}}}});
   }
   return list;

@@ -15,12 +15,13 @@ struct TriedDevice {
   std::string device, description;
   std::string trouble;       // why something could not be run; empty: all ran
   std::string kernel;        // of the product
+  std::string shared;        // what of the model crosses to other devices, in words; empty: this one has all of it
   double product_share = 0;  // worst error of the product as a share of its bound
   double model_nats = 0;     // worst error of the model's likelihoods
   bool right() const noexcept;
 };
 
-/// Each device on a runtime of its own, with the settings but for the device. The model's file lies in a new folder below $TMPDIR, or
+/// Each device on a runtime of its own, with the settings but for the device, and with the CPU behind it where no backend is demanded. The model's file lies in a new folder below $TMPDIR, or
 /// else /tmp, which is gone at the end.
 std::vector<TriedDevice> try_devices(const Settings& settings, const quern_device_list* devices);
 

@@ -15,8 +15,13 @@ Where where_it_ran(const quern_model* model, quern_session* session, const std::
   Where where;
   where.ran_on = {path, first(ran.backend, info.backend), first(ran.device, info.device), first(ran.kernels, info.kernels)};
   if (where.ran_on.device == info.device) where.description = info.device_description;
+  where.choice = placement_choice(model);
   where.statistics = Json::parse(view(make<Text>(quern_statistics_json, snapshot)));
   return where;
+}
+
+std::string placement_choice(const quern_model* model) {
+  return Json::parse(view(make<Text>(quern_model_placement_json, model)))["choice"];
 }
 
 std::string plan_words(const quern_model* model) { return std::string(view(make<Text>(quern_model_plan_words, model))); }
@@ -25,7 +30,8 @@ Json plan_json(const quern_model* model) { return Json::parse(view(make<Text>(qu
 std::string closing_line(const Where& where, double tokens_per_second, const std::string& what) {
   const RanOn& ran_on = where.ran_on;
   return ran_on.backend + " on " + ran_on.device + (where.description.empty() ? "" : " (" + printable(where.description) + ")") +
-         ", kernels " + ran_on.kernels + ": " + fixed(tokens_per_second, 1) + " tokens/s " + what;
+         ", kernels " + ran_on.kernels + ": " + fixed(tokens_per_second, 1) + " tokens/s " + what +
+         (where.choice.empty() ? "" : "; " + printable(where.choice));
 }
 
 }  // namespace quern::cli

@@ -41,6 +41,14 @@ Device::~Device() {
   }
 }
 
+void Device::lose(std::shared_ptr<const Device> self) const noexcept {
+  static std::atomic<const Device*> all{nullptr};  // so that a search for leaks finds them
+  if (lost_.exchange(true)) return;
+  self_ = std::move(self);
+  next_lost_ = all.load();
+  while (!all.compare_exchange_weak(next_lost_, this)) {}
+}
+
 void Device::log_error(const std::string& text) const noexcept {
   const quern_host* host = plugin_->parts_->host->table();
   host->log(host->context, QUERN_LOG_ERROR, {"loader", 6}, {text.data(), text.size()});

@@ -4,10 +4,13 @@
 #include "fault_notes.hpp"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdio>
 #include <mutex>
 #include <new>
 
@@ -44,6 +47,31 @@ bool read_slot(std::size_t at, std::uintptr_t own, OpenCallInfo& out) noexcept {
   if (thread == 0 || target == nullptr || name == nullptr || slot.calls.load() != calls) return false;
   out = {target, name, calls * slot_count + at, thread == own};
   return true;
+}
+
+/// What the program watches for prints of plugins.
+struct Watch {
+  std::atomic<int> file{-1};
+  std::atomic<PrintedSink> told{nullptr};
+  std::atomic<void*> user{nullptr};
+  std::atomic_flag busy;
+};
+constinit Watch watch;
+
+void look_for_prints(const Slot& slot, std::size_t at) noexcept {
+  const int file = watch.file.load(std::memory_order_acquire);
+  if (file < 0) return;
+  std::fflush(stdout);  // what the C library holds back for a file
+  struct stat info {};
+  if (::fstat(file, &info) != 0 || info.st_size == 0 || watch.busy.test_and_set()) return;
+  std::array<char, 4096> text{};
+  const ssize_t bytes = ::pread(file, text.data(), text.size(), 0);
+  const bool taken = ::ftruncate(file, 0) == 0 && ::lseek(file, 0, SEEK_SET) == 0;
+  watch.busy.clear();
+  const PrintedSink told = watch.told;
+  if (bytes <= 0 || !taken || told == nullptr) return;
+  const OpenCallInfo call{slot.target.load(), slot.name.load(), slot.calls.load() * slot_count + at, true};
+  told(watch.user, call, text.data(), static_cast<std::uint64_t>(bytes));
 }
 
 struct Targets {
@@ -124,6 +152,7 @@ OpenCall::OpenCall(const CallTarget& target, const char* name) noexcept : slot_(
 
 OpenCall::~OpenCall() {
   if (slot_ == nullptr) return;
+  look_for_prints(*slot_, static_cast<std::size_t>(slot_ - slots.data()));
   slot_->target.store(nullptr, std::memory_order_release);
   slot_->thread.store(0, std::memory_order_release);
 }
@@ -138,6 +167,13 @@ bool read_open_call(std::uint64_t index, OpenCallInfo& out) noexcept {
         return true;
       }
   return false;
+}
+
+void watch_output(int file, PrintedSink told, void* user) noexcept {
+  watch.file = -1;
+  watch.told = told;
+  watch.user = user;
+  watch.file.store(file, std::memory_order_release);
 }
 
 bool keep_fault(const CallTarget& target, const char* name, FaultKind kind, int signal) noexcept {

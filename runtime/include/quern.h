@@ -118,6 +118,15 @@ enum {
  * else 0. 1: it is kept. Any thread, and safe in a signal handler. */
 QUERN_API uint32_t quern_keep_fault(const quern_open_call *call, uint32_t fault, int32_t signal);
 
+/* `text` has the first `size` bytes, 4,096 at most, of what was printed while `call` was open. It ends with the call, as *call does. */
+typedef void (*quern_printed_fn)(void *user, const quern_open_call *call, const char *text, uint64_t size);
+
+/* No plugin may print, and one that does mixes its words with the program's results. A program that wants to know moves its results to another
+ * descriptor, and puts an empty file in the place of its standard output: memfd_create(), dup2(). It gives that file here. Behind each call
+ * into a plugin what lies in the file is told and taken away, by the thread that made the call. -1, or a null `told`: no longer. For the whole
+ * process; not while a call into a plugin is open. */
+QUERN_API void quern_watch_output(int32_t file, quern_printed_fn told, void *user);
+
 /* ---- Text that the library made ------------------------------------------------------------------------ */
 
 /* Immutable bytes with a length and a terminating NUL that is not counted; may hold NULs itself. */

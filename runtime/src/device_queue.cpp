@@ -2,19 +2,35 @@
 #include "device_queue.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace quern::runtime {
 namespace {
 
 constexpr std::size_t staging_bytes = 128 << 10;
+constexpr std::size_t landing_bytes = 4 << 20;             // of one download; larger ones come in pieces
 constexpr std::uint64_t wait_nanoseconds = 1'000'000'000;  // then asked again: a step of a prompt may take minutes
+
+using Clock = std::chrono::steady_clock;
+// A call of the largest prompts takes seconds on a card, and minutes where a driver computes on the processor.
+constexpr Clock::duration longest_call = std::chrono::minutes(10), longest_behind_cancel = std::chrono::minutes(1);
 
 }  // namespace
 
+void Kept::release(std::unique_ptr<Kept> memory, const loader::Device& device) noexcept {
+  static std::atomic<Kept*> all{nullptr};
+  if (!device.lost() || memory == nullptr) return;
+  Kept* const kept = memory.release();
+  kept->next_ = all.load();
+  while (!all.compare_exchange_weak(kept->next_, kept)) {}
+}
+
 DeviceQueue::DeviceQueue(std::shared_ptr<loader::Device> device) : device_(std::move(device)) {
   if ((device_->info().caps & QUERN_CAP_SYNCHRONOUS) != 0) return;
-  for (Staging& half : staging_) half.memory.resize(staging_bytes);
+  rooms_ = std::make_unique<Rooms>();
+  for (Staging& half : rooms_->staging) half.memory.resize(staging_bytes);
   AbiError error;
   check(error, device_->call<&quern_plugin_api::queue_create>(device_->handle(), QUERN_QUEUE_COMPUTE, &queue_, error.out()),
         "making a queue");
@@ -26,6 +42,8 @@ DeviceQueue::DeviceQueue(std::shared_ptr<loader::Device> device) : device_(std::
 DeviceQueue::~DeviceQueue() {
   if (synchronous()) return;
   drain();
+  Kept::release(std::move(rooms_), *device_);
+  if (device_->lost()) return;
   device_->call<&quern_plugin_api::fence_destroy>(fence_, nullptr);
   device_->call<&quern_plugin_api::queue_destroy>(queue_, nullptr);
 }
@@ -49,6 +67,7 @@ void DeviceQueue::enqueue(std::string_view what, const Call& call) {
 
 template <typename Call>
 void DeviceQueue::enqueue_locked(std::string_view what, AbiError& error, const Call& call) {
+  require_there();
   const std::uint64_t before = last();
   const quern_point point{fence_, before + 1};
   quern_sync sync{};
@@ -66,12 +85,12 @@ void DeviceQueue::enqueue_locked(std::string_view what, AbiError& error, const C
 /// A copy of `from` that stays until its upload is done; empty where that needs more than a half.
 std::span<std::byte> DeviceQueue::stage(std::span<const std::byte> from) {
   if (from.size() > staging_bytes) return {};
-  if (from.size() > staging_bytes - staging_[filled_].used) {
+  if (from.size() > staging_bytes - rooms_->staging[filled_].used) {
     filled_ = 1 - filled_;
-    wait(staging_[filled_].last);
-    staging_[filled_].used = 0;
+    wait(rooms_->staging[filled_].last);
+    rooms_->staging[filled_].used = 0;
   }
-  Staging& half = staging_[filled_];
+  Staging& half = rooms_->staging[filled_];
   const auto copy = std::span(half.memory).subspan(half.used, from.size());
   std::memcpy(copy.data(), from.data(), from.size());
   half.used += from.size();
@@ -98,14 +117,58 @@ void DeviceQueue::upload(const quern_span& to, std::span<const std::byte> from) 
 }
 
 void DeviceQueue::download(std::span<std::byte> to, const quern_span& from) {
-  enqueue("download", [&](const quern_sync* sync, quern_error* error) {
-    return device_->call<&quern_plugin_api::download>(device_->handle(), queue_, to.data(), &from, to.size(), sync, error);
-  });
+  if (synchronous())
+    return enqueue("download", [&](const quern_sync* sync, quern_error* error) {
+      return device_->call<&quern_plugin_api::download>(device_->handle(), queue_, to.data(), &from, to.size(), sync, error);
+    });
+  for (std::size_t at = 0; at < to.size(); at += landing_bytes) {
+    const std::span<std::byte> piece = to.subspan(at, std::min(landing_bytes, to.size() - at));
+    if (at > 0) wait();
+    download_piece(piece, {from.buffer, from.host, from.offset + at, piece.size()});
+  }
+}
+
+void DeviceQueue::download_piece(std::span<std::byte> to, const quern_span& from) {
+  const std::scoped_lock lock(mutex_);
+  std::size_t at = 0;
+  std::byte* there = nullptr;
+  {
+    const std::scoped_lock landing_lock(landing_mutex_);
+    std::vector<Landing>& landings = rooms_->landings;
+    const auto free = std::ranges::find(landings, 0u, &Landing::point);
+    at = static_cast<std::size_t>(free - landings.begin());
+    if (free == landings.end()) landings.emplace_back();
+    if (landings[at].memory.size() < to.size()) landings[at].memory.resize(to.size());
+    landings[at].point = UINT64_MAX;  // taken
+    landings[at].to = {};
+    there = landings[at].memory.data();
+  }
+  const auto set = [&](std::uint64_t point) {
+    const std::scoped_lock landing_lock(landing_mutex_);
+    rooms_->landings[at].point = point;
+    rooms_->landings[at].to = to;
+  };
+  try {
+    AbiError error;
+    enqueue_locked("download", error, [&](const quern_sync* sync, quern_error* out) {
+      return device_->call<&quern_plugin_api::download>(device_->handle(), queue_, there, &from, to.size(), sync, out);
+    });
+  } catch (...) {
+    set(0);
+    throw;
+  }
+  set(last());
 }
 
 void DeviceQueue::copy(const quern_span& to, const quern_span& from, std::uint64_t bytes) {
   enqueue("copy", [&](const quern_sync* sync, quern_error* error) {
     return device_->call<&quern_plugin_api::copy>(device_->handle(), queue_, &to, &from, bytes, sync, error);
+  });
+}
+
+void DeviceQueue::fill(const quern_span& to, std::uint32_t pattern) {
+  enqueue("fill", [&](const quern_sync* sync, quern_error* error) {
+    return device_->call<&quern_plugin_api::fill>(device_->handle(), queue_, &to, pattern, to.bytes, sync, error);
   });
 }
 
@@ -130,17 +193,67 @@ void DeviceQueue::pack(const quern_weight_item& item, const quern_array& sources
   });
 }
 
+/// The device is done with all up to there: what was downloaded goes to where it belongs.
+void DeviceQueue::land(std::uint64_t reached) noexcept {
+  const std::scoped_lock lock(landing_mutex_);
+  for (Landing& landing : rooms_->landings) {
+    if (landing.point == 0 || landing.point > reached) continue;
+    if (!landing.to.empty()) std::memcpy(landing.to.data(), landing.memory.data(), landing.to.size());
+    landing.point = 0;
+  }
+  if (done_ < reached) done_.store(reached, std::memory_order_release);
+}
+
+/// A wait failed, and its caller is gone.
+void DeviceQueue::forget_landings() noexcept {
+  const std::scoped_lock lock(landing_mutex_);
+  for (Landing& landing : rooms_->landings) landing.to = {};
+}
+
+void DeviceQueue::require_there() const {
+  if (device_->lost())
+    throw Error(QUERN_DEVICE_LOST,
+                concat(device_->label(), ": it counts as lost, since it did not end what it was given; end the program"));
+}
+
+void DeviceQueue::lose(std::string_view since) const {
+  device_->lose(device_);
+  throw Error(QUERN_DEVICE_LOST, concat(device_->label(), ": it ended no call for ", since,
+                                        ", and counts as lost from now on; its memory stays taken, so end the program"));
+}
+
 void DeviceQueue::wait(std::uint64_t point) {
   if (done_.load(std::memory_order_acquire) >= point) return;
+  const loader::OpenCall on_record = device_->on_record<&quern_plugin_api::fence_wait>();
   const quern_point last{fence_, point};
   const quern_array points{&last, 1, sizeof last};
   AbiError error;
-  quern_status status = QUERN_TIMEOUT;
-  while (status == QUERN_TIMEOUT)
-    status = device_->call<&quern_plugin_api::fence_wait>(device_->handle(), &points, 0, wait_nanoseconds, error.out());
-  check(error, status, "waiting for it");
-  std::uint64_t before = done_.load();
-  while (before < point && !done_.compare_exchange_weak(before, point)) {}
+  std::uint64_t reached = 0;
+  bool cancelled = false;
+  Clock::time_point since = Clock::now();
+  try {
+    for (;;) {
+      require_there();
+      const quern_status status =
+          device_->call<&quern_plugin_api::fence_wait>(device_->handle(), &points, 0, wait_nanoseconds, error.out());
+      if (status == QUERN_OK) break;
+      if (status != QUERN_TIMEOUT) check(error, status, "waiting for it");
+      std::uint64_t now = reached;
+      if (device_->api().fence_query != nullptr)
+        check(error, device_->call<&quern_plugin_api::fence_query>(fence_, &now, error.out()), "waiting for it");
+      if (now != reached || cancelled != cancelled_) {
+        reached = now;
+        cancelled = cancelled_;
+        since = Clock::now();
+      } else if (Clock::now() - since >= (cancelled ? longest_behind_cancel : longest_call)) {
+        lose(cancelled ? "a minute behind a cancel" : "ten minutes");
+      }
+    }
+  } catch (...) {
+    forget_landings();
+    throw;
+  }
+  land(point);
 }
 
 void DeviceQueue::drain() noexcept {

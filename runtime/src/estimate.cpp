@@ -123,12 +123,9 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
   e.kv_bytes_f32 = cache(QUERN_F32);
   if (runtime == nullptr) return e;
 
-  const std::vector<std::shared_ptr<MemoryBudget>> devices = runtime->devices();
-  const auto context = static_cast<std::uint32_t>(e.context);
-  const std::uint32_t rows_at_once = rows_of_step(shape, file, devices, sequences, context, options.kv_dtype);
-  models::StepOptions how = step_options(rows_at_once, sequences, context, options.kv_dtype, options.exact, *runtime, devices);
-  add_adapters(how, options.adapters, shape);
-  const models::StepGraph step = models::build_step(shape, file, how);
+  const PlacedStep placed = place_best(*runtime, file, shape, static_cast<std::uint32_t>(e.context), options);
+  const std::vector<std::shared_ptr<MemoryBudget>>& devices = placed.choice.devices;
+  const models::StepGraph& step = *placed.graph;
   const Program program(step.graph, devices, runtime->settings().fallback, "", {}, run_ahead_of(step));
   e.weights_bytes = 0;  // as they will lie in memory
   for (const WantedWeight& weight : wanted_weights(program, step, models::build_rope(shape, static_cast<std::uint32_t>(e.context)), file)) {
@@ -144,8 +141,9 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
   e.scratch_bytes = needs.scratch + needs.plans + needs.io + (needs.state > state ? needs.state - state : 0);
   // And the vocabulary with its merges, which takes about 200 bytes a token (README, "memory").
   e.overhead_bytes = process_bytes(step, e.weights_bytes + e.kv_bytes + e.scratch_bytes) + std::uint64_t{shape.vocabulary} * 200;
-  for (const models::AdaptedProduct& product : how.adapted)  // the process keeps the numbers of each adapter too
-    e.overhead_bytes += static_cast<std::uint64_t>(product.rank * (product.inputs + product.outputs)) * sizeof(float) * how.adapters;
+  for (const models::AdaptedProduct& product : placed.options.adapted)  // the process keeps the numbers of each adapter too
+    e.overhead_bytes +=
+        static_cast<std::uint64_t>(product.rank * (product.inputs + product.outputs)) * sizeof(float) * placed.options.adapters;
   e.scratch_known = true;
   e.available_bytes = room_on(*devices[0]).available.value_or(0);
   return e;

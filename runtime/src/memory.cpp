@@ -125,6 +125,7 @@ MemoryStatistics MemoryBudget::statistics() const {
 }
 
 void MemoryBudget::release(Memory& memory) noexcept {
+  if (device_->lost()) return;  // it may still write there
   if (memory.mapping_ != nullptr) munmap(memory.mapping_, memory.mapped_);
   if (memory.buffer_ != nullptr) device_->call<&quern_plugin_api::buffer_destroy>(memory.buffer_, nullptr);
   counters_->in_use.fetch_sub(memory.bytes_);
@@ -195,8 +196,13 @@ void Memory::fill_zero() {
     std::memset(host_, 0, bytes_);
     return;
   }
-  const std::vector<std::byte> zeros(std::min<std::uint64_t>(bytes_, 1 << 20));
-  for (std::uint64_t at = 0; at < bytes_; at += zeros.size()) {
+  const std::uint64_t words = budget_->device_->api().fill == nullptr ? 0 : bytes_ / 4 * 4;  // a plugin may do without
+  if (words > 0) {
+    budget_->queue_.fill(span(0, words), 0);
+    budget_->queue_.wait();
+  }
+  const std::vector<std::byte> zeros(std::min<std::uint64_t>(bytes_ - words, 1 << 20));
+  for (std::uint64_t at = words; at < bytes_; at += zeros.size()) {
     write(at, std::span(zeros).first(std::min<std::uint64_t>(zeros.size(), bytes_ - at)));
   }
 }

@@ -117,6 +117,26 @@ models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, st
   return options;
 }
 
+PlacedStep place_best(Runtime& runtime, const gguf::File& file, const models::Hyperparameters& shape, std::uint32_t context,
+                      const ModelOptions& options) {
+  const std::uint32_t sequences = std::max(1u, options.sequences);
+  PlacedStep placed;
+  const auto build = [&] {
+    const std::vector<std::shared_ptr<MemoryBudget>>& devices = placed.choice.devices;
+    placed.rows = rows_of_step(shape, file, devices, sequences, context, options.kv_dtype);
+    placed.options = step_options(placed.rows, sequences, context, options.kv_dtype, options.exact, runtime, devices, options.embeddings);
+    add_adapters(placed.options, options.adapters, shape);
+    placed.graph = std::make_unique<models::StepGraph>(models::build_step(shape, file, placed.options));
+  };
+  placed.choice.devices = runtime.devices();
+  build();
+  DeviceChoice choice = choose_devices(runtime, placed.graph->graph);
+  const bool another = choice.devices != placed.choice.devices;
+  placed.choice = std::move(choice);
+  if (another) build();
+  return placed;
+}
+
 std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const std::string& path, const ModelOptions& options) {
   const gguf::File file = models::open_model(path);
   std::shared_ptr<Model> model(new Model);
@@ -146,14 +166,13 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->sequences_ = std::max(1u, options.sequences);
   model->exact_ = options.exact;
   model->kv_dtype_ = options.kv_dtype;
-  model->devices_ = runtime->devices();
+  PlacedStep placed = place_best(*runtime, file, model->shape_, model->context_, options);
+  model->devices_ = std::move(placed.choice.devices);
+  model->passed_over_ = std::move(placed.choice.reason);
   model->runtime_ = std::move(runtime);
-  model->step_rows_ = rows_of_step(model->shape_, file, model->devices_, model->sequences_, model->context_, options.kv_dtype);
-  models::StepOptions how = step_options(model->step_rows_, model->sequences_, model->context_, options.kv_dtype, options.exact,
-                                         *model->runtime_, model->devices_, options.embeddings);
-  add_adapters(how, options.adapters, model->shape_);
-  model->adapters_ = how.adapters;
-  model->step_ = std::make_unique<models::StepGraph>(models::build_step(model->shape_, file, how));
+  model->step_rows_ = placed.rows;
+  model->adapters_ = placed.options.adapters;
+  model->step_ = std::move(placed.graph);
   model->rope_ = std::make_unique<models::RopeGraph>(models::build_rope(model->shape_, model->context_));
   model->load_weights(file, options);
   return model;
@@ -173,6 +192,7 @@ void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
                                            " values cross between devices in each step (", cuts_[0].reason, ")"));
     }
   }
+  if (!passed_over_.empty()) runtime_->log(QUERN_LOG_WARN, concat(path_, ": ", passed_over_));
 
   weight_shares_.resize(devices_.size());
   for (std::uint32_t d = 0; d < devices_.size(); ++d) weight_shares_[d].device = d;
@@ -364,6 +384,15 @@ std::unique_ptr<Program> Model::make_rope_program() const {
   auto program = std::make_unique<Program>(rope_->graph, devices_, Fallback::automatic, "", where);
   if (rope_->factors != graph::no_value) bind_weights(*program, {{rope_->factors, "rope_freqs.weight"}});
   return program;
+}
+
+std::string Model::choice() const {
+  if (cuts_.empty()) return passed_over_;
+  std::string labels;
+  for (const DeviceShare& share : shares_)
+    if (share.nodes > 0) labels += concat(labels.empty() ? "" : " and ", share.device);
+  return concat(passed_over_, passed_over_.empty() ? "" : "; ", cuts_.size(), cuts_.size() == 1 ? " value crosses" : " values cross",
+                " between ", labels, " in each step");
 }
 
 std::uint64_t Model::weight_bytes() const noexcept {

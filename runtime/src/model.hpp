@@ -1,6 +1,7 @@
 // A loaded model: what its file says, where it was placed, and its weights on the devices.
 #pragma once
 
+#include "device_choice.hpp"
 #include "model_split.hpp"
 #include "program.hpp"
 #include "runtime.hpp"
@@ -55,6 +56,17 @@ models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, st
                                  const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices,
                                  bool hidden_output = false);
 
+/// The step of a file, and the devices that it was made for.
+struct PlacedStep {
+  DeviceChoice choice;
+  std::uint32_t rows = 0;
+  models::StepOptions options;
+  std::unique_ptr<models::StepGraph> graph;
+};
+/// For the devices that compute it best: they are known once there is a graph to ask them about.
+PlacedStep place_best(Runtime& runtime, const gguf::File& file, const models::Hyperparameters& shape, std::uint32_t context,
+                      const ModelOptions& options);
+
 /// Bytes of one tensor set on one device.
 struct WeightShare {
   std::uint32_t device;
@@ -90,6 +102,8 @@ class Model {
 
   const std::shared_ptr<Runtime>& runtime() const noexcept { return runtime_; }
   const std::vector<std::shared_ptr<MemoryBudget>>& devices() const noexcept { return devices_; }
+  /// Why it is there, where the first device in rank does not have all of it, and what then crosses between devices; else empty.
+  std::string choice() const;
   const std::vector<WeightShare>& weight_shares() const noexcept { return weight_shares_; }
   std::uint64_t weight_bytes() const noexcept;
   /// Bytes of weights that a decode step reads: all but the rows of a table that is only gathered from.
@@ -116,7 +130,7 @@ class Model {
   void bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const;
 
   std::shared_ptr<Runtime> runtime_;
-  std::string path_, name_, main_format_;
+  std::string path_, name_, main_format_, passed_over_;
   quern_dtype main_dtype_ = QUERN_DTYPE_NONE;
   std::unique_ptr<Vocabulary> vocabulary_;
   models::Hyperparameters shape_;

@@ -110,4 +110,31 @@ std::vector<Segment> segments(const Placement& placement) {
   return result;
 }
 
+std::vector<Crossing> crossings(const graph::Graph& graph, const Placement& placement) {
+  std::map<graph::ValueId, std::uint32_t> makers;            // the node that wrote a value last
+  std::map<graph::ValueId, std::set<std::uint32_t>> copied;  // devices that have it from there
+  std::vector<Crossing> result;
+  for (std::uint32_t n = 0; n < graph.nodes().size(); ++n) {
+    const graph::Node& node = graph.nodes()[n];
+    const std::uint32_t device = placement.device_of_node[n];
+    const auto read = [&](graph::ValueId id) {
+      if (id == graph::no_value) return;
+      const graph::ValueId value = root_of(graph, id);
+      const auto maker = makers.find(value);
+      if (maker == makers.end() || graph.value(value).kind == QUERN_VALUE_STATE) return;
+      const std::uint32_t from = placement.device_of_node[maker->second];
+      if (from != device && copied[value].insert(device).second) result.push_back({value, from, device, maker->second, n});
+    };
+    for (const graph::ValueId id : node.inputs) read(id);
+    read(node.predicate);
+    for (const graph::ValueId id : node.outputs) {
+      if (id == graph::no_value) continue;
+      const graph::ValueId value = root_of(graph, id);
+      makers[value] = n;
+      copied.erase(value);
+    }
+  }
+  return result;
+}
+
 }  // namespace quern::runtime

@@ -38,4 +38,13 @@ struct Segment {
 };
 std::vector<Segment> segments(const Placement& placement);
 
+/// A value that one device made and another reads: it is copied before the first node there that reads it.
+struct Crossing {
+  graph::ValueId value;  // no view
+  std::uint32_t from, to;
+  std::uint32_t maker, reader;  // nodes
+};
+/// In the order of the readers, each value once for each device.
+std::vector<Crossing> crossings(const graph::Graph& graph, const Placement& placement);
+
 }  // namespace quern::runtime

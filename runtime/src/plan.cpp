@@ -138,6 +138,8 @@ void Plan::make_instance(const std::vector<RunBound>& bounds) {
 }
 
 void Plan::destroy() noexcept {
+  Kept::release(std::move(statuses_), *device_);
+  if (device_->lost()) return;
   for (quern_instance* instance : instances_) device_->call<&quern_plugin_api::instance_destroy>(instance, nullptr);
   if (plan_ != nullptr) device_->call<&quern_plugin_api::plan_destroy>(plan_, nullptr);
 }
@@ -162,7 +164,7 @@ void Plan::prepare(DeviceQueue& queue, std::uint32_t instance, const std::vector
 void Plan::submit_instances(DeviceQueue& queue, std::uint32_t first, std::uint32_t count) {
   std::array<quern_run, most_followers + 1> runs{};
   for (std::uint32_t i = 0; i < count; ++i) {
-    quern_run_status& status = statuses_.at(first + i) = {};
+    quern_run_status& status = statuses_->of_instance.at(first + i) = {};
     status.header = header_of<quern_run_status>(QUERN_TYPE_RUN_STATUS);
     status.node = QUERN_NONE;
     std::vector<quern_bound>& upper = first + i == 0 ? bounds_ : follower_bounds_;
@@ -183,7 +185,7 @@ void Plan::submit(DeviceQueue& queue, const std::vector<RunBound>& bounds, std::
 void Plan::submit_follower(DeviceQueue& queue, std::uint32_t follower) { submit_instances(queue, follower + 1, 1); }
 
 void Plan::check(std::uint32_t first, std::uint32_t count) const {
-  const auto ended = std::span(statuses_).subspan(first, count);
+  const auto ended = std::span(statuses_->of_instance).subspan(first, count);
   const auto failed = std::ranges::find_if(ended, [](const quern_run_status& s) { return s.code != QUERN_OK; });
   if (failed == ended.end()) return;
   const std::string where = failed->node < node_names_.size() ? concat(" at '", node_names_[failed->node], "'") : "";

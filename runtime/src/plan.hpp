@@ -105,9 +105,13 @@ class Plan {
   std::vector<quern_instance*> instances_;
   std::uint64_t scratch_bytes_ = 0, private_bytes_ = 0;
   std::vector<KernelUse> kernels_;
-  std::vector<quern_bound> bounds_, follower_bounds_;            // reused by every run
-  AbiError error_;                                               // of the last submit
-  std::array<quern_run_status, most_followers + 1> statuses_{};  // of each instance's last run; written until the queue is done with it
+  std::vector<quern_bound> bounds_, follower_bounds_;  // reused by every run
+  AbiError error_;                                     // of the last submit
+  struct Statuses : Kept {
+    std::array<quern_run_status, most_followers + 1> of_instance{};
+  };
+  std::unique_ptr<Statuses> statuses_ =
+      std::make_unique<Statuses>();  // of each instance's last run; written until the queue is done with it
 };
 
 }  // namespace quern::runtime

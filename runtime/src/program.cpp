@@ -94,39 +94,25 @@ graph::ValueId Program::root(graph::ValueId value) const {
   return value;
 }
 
-/// Finds, part by part, what another device made. A value is copied once to each device that reads it.
 void Program::find_transfers(const Placement& placement) {
-  std::map<graph::ValueId, std::uint32_t> maker;  // value -> device
-  std::map<graph::ValueId, std::string> reason;
-  for (std::uint32_t n = 0; n < graph_.nodes().size(); ++n) {
-    for (const graph::ValueId id : graph_.nodes()[n].outputs) {
-      if (id == graph::no_value) continue;
-      maker[root(id)] = placement.device_of_node[n];
-      reason[root(id)] = placement.reason_of_node[n];
-    }
-  }
-  std::map<Place, bool> there;
+  const std::vector<Crossing> found = crossings(graph_, placement);
+  auto next = found.begin();
   std::uint32_t first_node = 0;
   for (Part& part : parts_) {
     const std::uint32_t last_node = first_node + part.nodes;
     std::string of_part;  // the first reason that a node of the part has
     for (std::uint32_t n = first_node; of_part.empty() && n < last_node; ++n) of_part = placement.reason_of_node[n];
-    for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
-      if (part.graph.value(id).alias_of != graph::no_value) continue;
-      if (part.graph.value(id).kind != QUERN_VALUE_INPUT) continue;
-      const graph::ValueId whole = part.whole[id];
-      const auto made = maker.find(whole);
-      if (made == maker.end() || made->second == part.device || there[{whole, part.device}]) continue;
-      there[{whole, part.device}] = true;
+    for (; next != found.end() && next->reader < last_node; ++next) {
       part.copies_in.push_back(transfers_.size());
-      transfers_.push_back({whole, made->second, part.device});
+      transfers_.push_back({next->value, next->from, next->to});
 
-      const graph::Value& value = graph_.value(whole);
+      const graph::Value& value = graph_.value(next->value);
+      const std::string& of_maker = placement.reason_of_node[next->maker];
       Cut cut;
       cut.value = value.name;
-      cut.from = devices_[made->second]->device()->label();
-      cut.to = devices_[part.device]->device()->label();
-      cut.reason = reason[whole].empty() ? of_part : reason[whole];
+      cut.from = devices_[next->from]->device()->label();
+      cut.to = devices_[next->to]->device()->label();
+      cut.reason = of_maker.empty() ? of_part : of_maker;
       (has_symbol(value) ? cut.bytes_per_row : cut.bytes) = bytes_per_row(value);
       cuts_.push_back(std::move(cut));
     }
@@ -457,8 +443,19 @@ std::vector<Program::ToldPart> Program::told_parts() const {
   return told;
 }
 
+void Program::clear_cancel() noexcept {
+  cancelled_ = false;
+  expect_end(false);
+}
+
+void Program::expect_end(bool cancelled) noexcept {
+  for (const std::shared_ptr<DeviceQueue>& queue : queues_)
+    if (queue != nullptr) queue->expect_end(cancelled);
+}
+
 void Program::cancel() noexcept {
   cancelled_ = true;
+  expect_end(true);
   for (Part& part : parts_) part.plan->cancel();
 }
 

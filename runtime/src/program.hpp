@@ -113,7 +113,7 @@ class Program {
   void drain() noexcept;
   /// From any thread: ends the run in flight, and those to come until clear_cancel().
   void cancel() noexcept;
-  void clear_cancel() noexcept { cancelled_ = false; }
+  void clear_cancel() noexcept;
 
   /// Runs from here on are recorded there; null: none is.
   void record(Trace* trace) noexcept { trace_ = trace; }
@@ -153,6 +153,7 @@ class Program {
   };
   using Place = std::pair<graph::ValueId, std::uint32_t>;  // value, device
 
+  void expect_end(bool cancelled) noexcept;
   graph::ValueId root(graph::ValueId value) const;
   DeviceQueue& queue_of(const Part& part) const { return *queues_[part.device]; }
   void copy(const Transfer& transfer, std::uint64_t bytes);

@@ -72,6 +72,11 @@ std::shared_ptr<MemoryBudget> Runtime::open(const loader::Candidate& candidate) 
   return budget;
 }
 
+bool Runtime::demanded() const {
+  const loader::Settings& settings = loader_.settings();
+  return !settings.backends.value.empty() || !settings.device.value.empty() || settings.force_cpu.value;
+}
+
 std::vector<std::shared_ptr<MemoryBudget>> Runtime::open_best(const std::vector<loader::Candidate>& candidates) {
   std::vector<std::shared_ptr<MemoryBudget>> opened;
   if (!loader_.settings().backends.value.empty()) {

@@ -54,6 +54,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   /// The devices that a model is placed on, best first: under a demand the best of each demanded backend, else the best
   /// device and, behind it, the CPU. Opened on first use.
   std::vector<std::shared_ptr<MemoryBudget>> devices();
+  /// Whether the user named backends or a device: then nothing else is first.
+  bool demanded() const;
   /// One of the devices that may be used, "cpu:0"; "" is the first of devices(). Opened on first use. Throws
   /// Error(QUERN_NOT_FOUND) with the list.
   std::shared_ptr<MemoryBudget> device(const std::string& label);

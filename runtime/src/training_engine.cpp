@@ -1,6 +1,8 @@
 // See training_engine.hpp.
 #include "training_engine.hpp"
 
+#include "device_choice.hpp"
+
 #include "quern/base/byte_sizes.hpp"
 #include "quern/graph/ops.hpp"
 #include "quern/graph/sha256.hpp"
@@ -162,13 +164,23 @@ void TrainingEngine::require_one_place() const {
 std::optional<models::TrainingGraph> TrainingEngine::build_step(const gguf::File& file) {
   const std::uint32_t most_rows = options_.trains ? options_.graph.max_tokens : evaluation_tokens(options_);
   models::TrainingOptions& asked = options_.graph;
-  asked.ragged = true;
-  asked.backward_may_use = {.turned_blocks = true, .sums_in_place = true, .logits_in_place = options_.trains};
   const auto build = [&] {
     return models::build_training(shape_, file, layout_, with_positions(options_.graph, most_rows, options_.trains));
   };
-  std::optional<models::TrainingGraph> graph = build();
-  const std::vector<NotComputed> lacks = switch_off(devices_, graph->graph, asked);
+  std::optional<models::TrainingGraph> graph;
+  std::vector<NotComputed> lacks;
+  for (bool chosen = false;;) {
+    asked.ragged = true;
+    asked.backward_may_use = {.turned_blocks = true, .sums_in_place = true, .logits_in_place = options_.trains};
+    graph = build();
+    lacks = switch_off(devices_, graph->graph, asked);
+    if (!lacks.empty()) graph = build();
+    if (std::exchange(chosen, true)) break;
+    DeviceChoice choice = choose_devices(*runtime_, graph->graph);
+    if (choice.devices == devices_) break;
+    runtime_->log(QUERN_LOG_WARN, choice.reason);
+    devices_ = std::move(choice.devices);
+  }
   for (const NotComputed& lack : lacks) {
     const bool masked = lack.option == &asked.ragged;
     const std::uint32_t rows = std::max(asked.max_tokens, evaluation_tokens(options_));
@@ -178,7 +190,6 @@ std::optional<models::TrainingGraph> TrainingEngine::build_step(const gguf::File
                                             "); lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
     runtime_->log(QUERN_LOG_INFO, concat(lack.device, ": ", composed_instead(lack.option, asked), ": ", lack.why));
   }
-  if (!lacks.empty()) graph = build();
   if (!options_.trains) graph.reset();
   return graph;
 }

@@ -48,7 +48,8 @@ WeightSet::WeightSet(std::shared_ptr<MemoryBudget> device, const std::vector<con
 }
 
 WeightSet::~WeightSet() {
-  if (items_.count != 0) device_->device()->call<&quern_plugin_api::weights_release>(device_->device()->handle(), &items_, nullptr);
+  if (items_.count != 0 && !device_->device()->lost())
+    device_->device()->call<&quern_plugin_api::weights_release>(device_->device()->handle(), &items_, nullptr);
 }
 
 WeightSet::WeightSet(WeightSet&& other) noexcept { *this = std::move(other); }

@@ -22,13 +22,15 @@ def goldens():
     return [(call, fault, int(code), sentence) for call, fault, code, sentence in rows]
 
 
-def folder_of(fault):
-    """Of the plugin; a foreign exception is thrown by one with a C++ library of its own."""
+def folder_of(call, fault):
+    """Of the plugin; a foreign exception is thrown by one with a C++ library of its own, and a fence is one of a device with queues."""
+    if call == "fence_wait":
+        return os.environ["QUERN_TEST_QUEUED"]
     return f"{BROKEN}_own" if fault == "foreign-throw" else str(BROKEN)
 
 
 def broken(call, fault, **more):
-    return {"QUERN_BACKEND_PATH": folder_of(fault), "QUERN_BACKEND": "broken", "QUERN_TEST_FAULT": f"{call}:{fault.removeprefix('foreign-')}", **more}
+    return {"QUERN_BACKEND_PATH": folder_of(call, fault), "QUERN_BACKEND": "queued" if call == "fence_wait" else "broken", "QUERN_TEST_FAULT": f"{call}:{fault.removeprefix('foreign-')}", **more}
 
 
 def last_line(text):
@@ -39,11 +41,23 @@ def last_line(text):
 class Sentences(Case):
     def test_each_fault_is_named_with_plugin_device_and_call(self):
         for call, fault, code, sentence in goldens():
-            if fault.endswith("hang"):
+            if fault.endswith("hang") or fault == "print":
                 continue
             with self.subTest(call=call, fault=fault):
                 result = self.quern(*RUN, env=broken(call, fault))
-                self.assertEqual((result.code, last_line(result.err).replace(folder_of(fault), "PATH")), (code, sentence), result.err)
+                self.assertEqual((result.code, last_line(result.err).replace(folder_of(call, fault), "PATH")), (code, sentence), result.err)
+
+    def test_what_a_plugin_prints_is_named_and_does_not_reach_the_results(self):
+        expected = self.quern(*RUN, env={"QUERN_BACKEND": "cpu"}).out
+        rows = [row for row in goldens() if row[1] == "print"]
+        self.assertEqual(len(rows), 8)
+        for call, fault, code, sentence in rows:
+            with self.subTest(call=call):
+                result = self.quern(*RUN, env=broken(call, fault))
+                self.assertEqual((result.code, result.out), (code, expected), result.err)
+                self.assertEqual([line.replace(folder_of(call, fault), "PATH") for line in result.err.splitlines() if line.startswith("quern: ")],
+                                 [sentence])
+        self.quern_json(*RUN, env=broken("submit", "print"))
 
     def test_there_are_twenty(self):
         self.assertGreaterEqual(len(goldens()), 20)
@@ -80,7 +94,7 @@ class Hangs(Case):
         for process, call, code, sentence in running:
             _, err = process.communicate(timeout=60)
             with self.subTest(call=call):
-                self.assertEqual((process.returncode, last_line(err.decode()).replace(str(BROKEN), "PATH")), (code, sentence), err)
+                self.assertEqual((process.returncode, last_line(err.decode()).replace(folder_of(call, "hang"), "PATH")), (code, sentence), err)
 
 
 @unittest.skipIf(SANITIZER, "a sanitizer handles these signals itself")

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Tests of plugin-api/tools: what the checks accept and, above all, what they refuse."""
+import contextlib
+import io
 import pathlib
 import re
 import shutil
@@ -7,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "plugin-api"
 TOOLS = ROOT / "tools"
 sys.path.insert(0, str(TOOLS))
 import headers  # noqa: E402
 import layout  # noqa: E402
+import mechanisms  # noqa: E402
 
 
 def run(tool, *arguments):
@@ -181,6 +185,33 @@ class OpTables(unittest.TestCase):
             code, output = self.check(file, old, new)
             self.assertEqual(code, 1, f"{old} -> {new}: {output}")
             self.assertIn(words, output)
+
+
+class MechanismTable(unittest.TestCase):
+    def refusals(self, **changed):
+        """What the check says where a part of the tool's sight is another."""
+        told = io.StringIO()
+        with mock.patch.multiple(mechanisms, **changed), mock.patch.object(sys, "argv", ["", "--check"]), contextlib.redirect_stdout(told):
+            self.assertEqual(mechanisms.main(), 1)
+        return told.getvalue()
+
+    def test_a_mechanism_that_nobody_has_needs_a_mark(self):
+        self.assertIn("fill: no plugin of ours has it: use it, or mark it", self.refusals(PLUGINS=("plugin-api/sample/c99",)))
+        self.assertIn("submit: no host code of ours uses it", self.refusals(HOST=("runtime/graph/src",)))
+
+    def test_a_mark_of_what_is_used_is_refused(self):
+        words = self.refusals(experimental=lambda text: {"submit"})
+        self.assertRegex(words, "submit: is marked as experimental, but .* uses it and .* has it: take the mark away")
+        self.assertIn("submit: is marked as experimental, but rule C30 does not name it", words)
+        self.assertIn("nobody: is marked in a header and no mechanism", self.refusals(experimental=lambda text: {"nobody"}))
+
+    def test_a_function_without_a_rule_is_refused(self):
+        rules = {name: rule for name, rule in mechanisms.RULES.items() if name != "fill"}
+        self.assertIn("fill: the tool has no rule of CONTRACT.md", self.refusals(RULES=rules))
+
+    def test_a_page_that_is_not_what_the_tree_gives_is_refused(self):
+        other = pathlib.Path(mechanisms.ROOT, "plugin-api/README.md")
+        self.assertIn("README.md is not what the tree gives: run plugin-api/tools/mechanisms.py", self.refusals(PAGE=other))
 
 
 if __name__ == "__main__":

@@ -126,6 +126,7 @@ inline const std::vector<ApiCall>& every_call() {
          return quern_open_calls(1000, &call) == 0 ? QUERN_OK : QUERN_INTERNAL;
        }},
       {"quern_keep_fault", alone, [](World&) { return quern_keep_fault(nullptr, QUERN_FAULT_HUNG, 0) == 0 ? QUERN_OK : QUERN_INTERNAL; }},
+      {"quern_watch_output", alone, [](World&) { return quern_watch_output(-1, nullptr, nullptr), QUERN_OK; }},
       {"quern_finish_name", alone, [](World&) { return quern_finish_name(1) != nullptr ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_dtype_name", alone, [](World&) { return *quern_dtype_name(QUERN_F32) == 'f' ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_dtype_from_name", alone, [](World&) { return quern_dtype_from_name("f32") == QUERN_F32 ? QUERN_OK : QUERN_INTERNAL; }},

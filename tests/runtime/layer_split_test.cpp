@@ -6,7 +6,7 @@
 namespace quern::runtime {
 namespace {
 
-using Room = std::vector<std::optional<std::uint64_t>>;
+using Rooms = std::vector<std::optional<std::uint64_t>>;
 
 TEST(LayerSplit, TheLastLayersAndTheTailGoToTheFirstDevice) {
   const LayerBytes bytes{{100, 100, 100, 100}, 50, 30};

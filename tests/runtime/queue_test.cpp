@@ -3,12 +3,16 @@
 // The same ops behind buffers, on a synchronous device, say what the answers are. The plugin ends the process where the runtime destroys
 // what is in flight.
 #include "api_support.hpp"
+#include "support/test_clock.hpp"
 
 #include "quern/quern_ops.h"
+
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 namespace quern::test {
@@ -223,6 +227,84 @@ TEST(Queue, TensorsAreReachedThroughTheDevicesOwnQueue) {
   ASSERT_EQ(quern_tensor_copy(tensors[2].get(), tensors[3].get()), QUERN_OK) << quern_last_error();
   ASSERT_EQ(quern_tensor_read(tensors[3].get(), 0, found.data(), found.size() * 4), QUERN_OK) << quern_last_error();
   EXPECT_EQ(found, expected);
+}
+
+/// The first run that the device is given stays in its queue for ever, as long as the object lives.
+class HangingRun {
+ public:
+  HangingRun() {
+    EXPECT_EQ(::pipe(ends_), 0);
+    ::setenv("QUERN_TEST_WAIT", std::to_string(ends_[1]).c_str(), 1);  // NOLINT(concurrency-mt-unsafe): no other thread reads it now
+    ::setenv("QUERN_TEST_FAULT", "fence_wait:hang", 1);                // NOLINT(concurrency-mt-unsafe)
+  }
+  ~HangingRun() {
+    ::unsetenv("QUERN_TEST_FAULT");  // NOLINT(concurrency-mt-unsafe)
+    ::unsetenv("QUERN_TEST_WAIT");   // NOLINT(concurrency-mt-unsafe)
+    for (const int end : ends_) ::close(end);
+  }
+  HangingRun(const HangingRun&) = delete;
+  HangingRun& operator=(const HangingRun&) = delete;
+  void wait_until_it_hangs() const {
+    char byte = 1;
+    EXPECT_EQ(::read(ends_[0], &byte, 1), 1);
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+quern_status generate(quern_session* session) {
+  const quern_request r = request(prompt, 0, 4);
+  quern_generation* generation = nullptr;
+  const quern_status status = quern_generate(session, &r, 1, &generation);
+  quern_generation_release(generation);
+  return status;
+}
+
+TEST(Queue, ADeviceThatSignalsNothingIsLostAndNothingOfItIsFreed) {
+  const auto queued = runtime_of("queued");
+  auto model = model_of(queued.get());
+  auto session = make_session(model.get()), other = make_session(model.get());
+  ASSERT_EQ(generate(session.get()), QUERN_OK) << quern_last_error();
+  const HangingRun hanging;
+  {
+    const TestClock clock;
+    clock.step(std::chrono::minutes(1));
+    EXPECT_EQ(generate(session.get()), QUERN_DEVICE_LOST);
+    EXPECT_STREQ(quern_last_error(),
+                 "queued:0: it ended no call for ten minutes, and counts as lost from now on; its memory stays taken, so end the program");
+  }
+  EXPECT_EQ(generate(other.get()), QUERN_DEVICE_LOST);
+  EXPECT_STREQ(quern_last_error(), "queued:0: it counts as lost, since it did not end what it was given; end the program");
+  session.reset();  // the plugin ends the process where what is in flight is destroyed
+  other.reset();
+  model.reset();
+}
+
+TEST(Queue, ACancelledRunThatDoesNotEndIsWaitedForForAMinute) {
+  const auto queued = runtime_of("queued");
+  const auto model = model_of(queued.get());
+  const auto session = make_session(model.get());
+  ASSERT_EQ(generate(session.get()), QUERN_OK) << quern_last_error();
+  const HangingRun hanging;
+  std::string text;
+  quern_status status = QUERN_OK;
+  std::optional<TestClock> clock;
+  {
+    const std::jthread generating([&] {
+      status = generate(session.get());
+      text = quern_last_error();
+    });
+    hanging.wait_until_it_hangs();
+    quern_cancel(session.get());
+    clock.emplace();
+    clock->step(std::chrono::seconds(5));
+  }
+  clock.reset();
+  EXPECT_EQ(status, QUERN_DEVICE_LOST);
+  EXPECT_EQ(
+      text,
+      "queued:0: it ended no call for a minute behind a cancel, and counts as lost from now on; its memory stays taken, so end the program");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The buffered device behind queues: the CPU backend's ops in memory of its own, without QUERN_CAP_SYNCHRONOUS, so that whole models run on
 // queues and fences. Fresh memory is NaN. A host that destroys what is in flight ends the process.
+// QUERN_TEST_FAULT=fence_wait:hang leaves a run in its queue for ever, so that no fence behind it is signalled (test_fault.hpp).
 // While QUERN_TEST_FAIL_FOLLOWERS is set, runs of all instances of a plan but its first fail. QUERN_TEST_REFUSED_OP is the id of an op that
 // the device does not have.
 #include "base_plugin.hpp"
@@ -9,6 +10,9 @@
 #define QUERN_PLUGIN_NOTE(...) static_assert(true)
 #define QUERN_PLUGIN_ENTRY(...)
 #include "buffered_plugin.cpp"
+#include "test_fault.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -147,9 +151,17 @@ quern_status fence_query(quern_fence* fence, std::uint64_t* value, quern_error*)
 quern_status fence_wait(quern_device*, const quern_array* points, std::uint32_t, std::uint64_t nanoseconds, quern_error* error) {
   return guarded(error, [&] {
     std::unique_lock lock(mutex);
-    for (const quern_point& p : List<quern_point>(*points, "points"))
-      if (!changed.wait_for(lock, std::chrono::nanoseconds(nanoseconds), [&] { return p.fence->value >= p.value; }))
+    const bool hangs = std::getenv("QUERN_TEST_FAULT") != nullptr;
+    for (const quern_point& p : List<quern_point>(*points, "points")) {
+      const auto reached = [&] { return p.fence->value >= p.value; };
+      if (hangs && !reached()) {  // the test's clock may stand still, and time-outs with it
+        lock.unlock();
+        ::usleep(1000);
+        lock.lock();
+      }
+      if (hangs ? !reached() : !changed.wait_for(lock, std::chrono::nanoseconds(nanoseconds), reached))
         throw Failure(QUERN_TIMEOUT, "queued: not reached yet");
+    }
   });
 }
 
@@ -185,6 +197,15 @@ quern_status queued_copy(quern_device*, quern_queue* queue, const quern_span* to
   return guarded(error, [&] {
     enqueue(queue, sync,
             {{}, {}, {to->buffer, from->buffer}, [=, target = *to, source = *from] { std::memcpy(at(target), at(source), bytes); }});
+  });
+}
+
+quern_status queued_fill(quern_device*, quern_queue* queue, const quern_span* to, std::uint32_t pattern, std::uint64_t bytes,
+                         const quern_sync* sync, quern_error* error) {
+  return guarded(error, [&] {
+    if (bytes % 4 != 0 || to->offset % 4 != 0) throw Failure(QUERN_INVALID_ARGUMENT, "queued: fill writes whole 4-byte words");
+    enqueue(queue, sync,
+            {{}, {}, {to->buffer}, [=, target = *to] { std::fill_n(reinterpret_cast<std::uint32_t*>(at(target)), bytes / 4, pattern); }});
   });
 }
 
@@ -295,6 +316,7 @@ quern_status queued_submit(quern_device* device, quern_queue* queue, const quern
     }
     for (const Taken& taken : list) ++taken.run.instance->in_flight;
     job.work = [device, list] {
+      quern::test::fail_in("fence_wait");
       bool fine = true;
       for (const Taken& taken : list) run_now(device, taken.run, taken.bounds, fine, taken.fails);
     };
@@ -323,6 +345,7 @@ const quern_plugin_api& queued_table() noexcept {
     made.upload = queued_upload;
     made.download = queued_download;
     made.copy = queued_copy;
+    made.fill = queued_fill;
     made.support = queued_support;
     made.instance_create = instance_create;
     made.instance_destroy = instance_destroy;

@@ -192,8 +192,8 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   }
   explain_loop(made);
   if (!line.quiet)
-    write_error_line(closing_line(where, made.tokens_per_second(), "generated") + ", " + counted(made.ids.size(), "token") + ", finish " +
-                     quern_finish_name(made.finish));
+    write_error_line(closing_line(where, made.tokens_per_second(),
+                                  "generated, " + counted(made.ids.size(), "token") + ", finish " + quern_finish_name(made.finish)));
   return exit_ok;
 }
 

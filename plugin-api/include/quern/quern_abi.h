@@ -32,6 +32,7 @@ extern "C" {
 #include "ops.def" /* for QUERN_OPSET_VERSION; QUERN_FORMAT_TABLE_VERSION is in quern_dtypes.h */
 #undef QUERN_OP
 
+/* Experimental [C30]: QUERN_MUST_UNDERSTAND. */
 /* A set bit means: a reader that does not know this struct type answers QUERN_UNSUPPORTED instead of skipping it. */
 #define QUERN_MUST_UNDERSTAND 0x80000000u
 
@@ -90,6 +91,7 @@ enum {
 };
 
 enum { QUERN_DOMAIN_QUERN = 0, QUERN_DOMAIN_OS = 1, QUERN_DOMAIN_CUDA = 2, QUERN_DOMAIN_VULKAN = 3, QUERN_DOMAIN_NCCL = 4 };
+/* Experimental [C30]: QUERN_ERROR_RETRYABLE, QUERN_ERROR_STICKY, QUERN_ERROR_DEVICE_LOST. */
 enum { QUERN_ERROR_RETRYABLE = 1, QUERN_ERROR_STICKY = 2, QUERN_ERROR_DEVICE_LOST = 4 };
 
 #define QUERN_NONE 0xffffffffu /* "no value", "no node", "no slot", "no heap" */

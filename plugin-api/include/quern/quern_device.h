@@ -25,6 +25,7 @@ enum { QUERN_DEVICE_DISCRETE = 1, QUERN_DEVICE_UNIFIED = 2, QUERN_DEVICE_INTEGRA
 
 /* Device capabilities. Under SYNCHRONOUS, submit returns when the run is done and the host supplies queues and
  * fences. Under HOST_MEMORY, bindings are host pointers and the host supplies buffers and copies. */
+/* Experimental [C30]: QUERN_CAP_PROBE_NEEDS_CHILD, QUERN_CAP_UNLOADABLE, QUERN_CAP_COLLECTIVES, QUERN_CAP_INDIRECT_SPANS, QUERN_CAP_SNAPSHOTS. */
 #define QUERN_CAP_SYNCHRONOUS (1ull << 0)
 #define QUERN_CAP_HOST_MEMORY (1ull << 1)
 #define QUERN_CAP_PROBE_NEEDS_CHILD (1ull << 2)
@@ -96,17 +97,21 @@ typedef struct quern_point {
   uint64_t value;
 } quern_point;
 
+/* Experimental [C30]: quern_sync.wait. */
 typedef struct quern_sync {
   quern_header header;
   quern_array wait;   /* quern_point: of this plugin and already enqueued, or signalled by the host */
   quern_array signal; /* quern_point */
 } quern_sync;
 
+/* Experimental [C30]: QUERN_QUEUE_TRANSFER. */
 enum { QUERN_QUEUE_COMPUTE = 1, QUERN_QUEUE_TRANSFER = 2 };
 
 /* Flags of fence_create. HOST_SIGNAL: only fence_signal advances it, so a wait may be enqueued before its signal. */
+/* Experimental [C30]: QUERN_FENCE_HOST_SIGNAL. */
 enum { QUERN_FENCE_HOST_SIGNAL = 1 };
 
+/* Experimental [C30]: quern_fence_info.poll_word. */
 typedef struct quern_fence_info {
   quern_header header;
   uint64_t value;            /* reached so far */

@@ -23,6 +23,7 @@ enum {
 };
 
 /* Bits of quern_value.uses: members that carry meaning. A reader that does not know a set bit answers "no". */
+/* Experimental [C30]: QUERN_VALUE_USES_DATA, QUERN_VALUE_USES_INDIRECT, QUERN_VALUE_USES_SNAPSHOT. */
 #define QUERN_VALUE_USES_SYMBOLS (1ull << 0) /* some dims are ranged */
 #define QUERN_VALUE_USES_STRIDES (1ull << 1) /* not contiguous */
 #define QUERN_VALUE_USES_ALIAS (1ull << 2)   /* a view of another value's memory */
@@ -54,6 +55,7 @@ typedef struct quern_value {
 /* A ranged dimension. Compile sees min and max; an instance an upper bound; a run a bound and, where `extent` names a
  * state value (one i32), the exact count on the device. Bytes beyond the exact extent are neither read nor written. The
  * steps of a contiguous value come from quern_value.dims, the largest values, at every stage. */
+/* Experimental [C30]: quern_symbol.multiple_of. */
 typedef struct quern_symbol {
   quern_string name; /* "tokens" */
   int64_t min;
@@ -75,6 +77,7 @@ typedef struct quern_attribute {
 } quern_attribute;
 
 /* Bits of quern_node.uses. */
+/* Experimental [C30]: QUERN_NODE_USES_BODY, QUERN_NODE_USES_REGION, QUERN_NODE_USES_COMMUNICATOR. */
 #define QUERN_NODE_USES_PREDICATE (1ull << 0)
 #define QUERN_NODE_USES_BODY (1ull << 1)      /* a composite */
 #define QUERN_NODE_USES_PRECISION (1ull << 2) /* accumulate or conversions differ from the default */
@@ -118,6 +121,8 @@ typedef struct quern_graph {
 } quern_graph;
 
 /* The answer for one node. */
+/* Experimental [C30]: QUERN_ANSWER_YES_IN_GROUP, QUERN_ANSWER_YES_IF, QUERN_REQUIRE_LAYOUT, QUERN_REQUIRE_DIM_IN_SET, QUERN_REQUIRE_CONST_VALUES,
+ * QUERN_REQUIRE_KV_CONTIGUOUS, quern_answer.group, quern_answer.requirements. The runtime takes them for a "no". */
 enum { QUERN_ANSWER_NO = 0, QUERN_ANSWER_YES = 1, QUERN_ANSWER_YES_IN_GROUP = 2, QUERN_ANSWER_YES_IF = 3 };
 enum { QUERN_REQUIRE_LAYOUT = 1, QUERN_REQUIRE_DIM_IN_SET = 2, QUERN_REQUIRE_CONST_VALUES = 3, QUERN_REQUIRE_KV_CONTIGUOUS = 4 };
 

@@ -16,6 +16,8 @@ extern "C" {
 typedef struct quern_plan quern_plan;
 typedef struct quern_instance quern_instance;
 
+/* Experimental [C30]: QUERN_TUNING_CACHED, QUERN_TUNING_MEASURE, quern_compile_options.tuning, quern_compile_options.communicators,
+ * quern_compile_options.progress, quern_compile_options.refused_nodes. */
 enum { QUERN_TUNING_NONE = 0, QUERN_TUNING_CACHED = 1, QUERN_TUNING_MEASURE = 2 };
 
 typedef struct quern_compile_options {
@@ -75,6 +77,7 @@ typedef struct quern_schedule_info {
   quern_array alone;   /* quern_alone_info, by node */
 } quern_schedule_info;
 
+/* Experimental [C30]: quern_plan_info.numerics_key. */
 typedef struct quern_plan_info {
   quern_header header;
   uint32_t determinism;      /* that the plan keeps */
@@ -105,6 +108,7 @@ typedef struct quern_slot_need {
   uint64_t alignment;
 } quern_slot_need;
 
+/* Experimental [C30]: quern_instance_info.scratch_alignment, quern_instance_info.slots. */
 typedef struct quern_instance_info {
   quern_header header;
   uint64_t scratch_bytes; /* exact; the host binds it at prepare */
@@ -156,10 +160,12 @@ typedef struct quern_run_status {
   uint32_t rule;
   uint64_t faults; /* QUERN_FAULT_... */
 } quern_run_status;
+/* Experimental [C30]: QUERN_FAULT_INDEX_RANGE, QUERN_FAULT_NON_FINITE, QUERN_FAULT_EXPERT_ABSENT, quern_run_status.faults. */
 #define QUERN_FAULT_INDEX_RANGE (1ull << 0)  /* a row, token or page id out of range: the row was written as zeros */
 #define QUERN_FAULT_NON_FINITE (1ull << 1)
 #define QUERN_FAULT_EXPERT_ABSENT (1ull << 2)
 
+/* Experimental [C30]: quern_run.patches. */
 typedef struct quern_run {
   quern_header header;
   quern_instance *instance;
@@ -188,6 +194,7 @@ typedef struct quern_weight_source {
 } quern_weight_source;
 
 /* One packed item of a weight set. Packed bytes hold no pointer and may be cached on disk under layout_key. */
+/* Experimental [C30]: quern_weight_item.essential, quern_weight_item.source_needed_after, quern_weight_item.benefit. */
 typedef struct quern_weight_item {
   quern_header header;
   quern_array sources;     /* quern_weight_source */

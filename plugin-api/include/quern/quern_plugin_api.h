@@ -12,6 +12,8 @@
 extern "C" {
 #endif
 
+/* Experimental [C30]: memory_limit, trim, fence_signal, communicator_create, communicator_destroy, snapshot, restore, plan_serialize,
+ * plan_deserialize, buffer_address, fence_info, kv_page_query, tuning_export, tuning_import. */
 typedef struct quern_plugin_api {
   quern_header header;
   uint32_t abi_minor;      /* min(host, plugin), as negotiated */

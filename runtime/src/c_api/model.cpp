@@ -191,6 +191,7 @@ quern_status quern_model_placement_words(const quern_model* model, quern_text** 
       text += concat(m.shares()[d].device, ": ", m.shares()[d].nodes, " of ", m.step().graph.nodes().size(), " nodes, ",
                      byte_words(weights_on(m, d).bytes), " of weights", origin_words(weights_on(m, d).origin), "\n");
     }
+    if (const std::string choice = m.choice(); !choice.empty()) text += concat(choice, "\n");
     for (const runtime::Cut& cut : m.cuts()) {
       text += concat(cut.from, " -> ", cut.to, ": ", in_quotes(cut.value, 200), ", ", byte_words(cut.bytes_per_row + cut.bytes),
                      " per token, because ", cut.reason, "\n");
@@ -225,6 +226,7 @@ quern_status quern_model_placement_json(const quern_model* model, quern_text** o
     const runtime::Model& m = *model->model;
     JsonWriter json;
     json.begin_object();
+    json.member("choice", m.choice());
     json.key("devices");
     json.begin_array();
     for (std::size_t d = 0; d < m.shares().size(); ++d) {

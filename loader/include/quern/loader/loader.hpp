@@ -10,6 +10,7 @@
 #include "quern/loader/settings.hpp"
 #include "quern/quern_plugin_api.h"
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -78,6 +79,16 @@ class Device {
   const std::shared_ptr<const Plugin>& plugin() const noexcept { return plugin_; }
   const quern_plugin_api& api() const noexcept { return plugin_->api(); }
 
+  /// The call of a function that is made again and again until it has an answer is one call on record.
+  template <auto function>
+  OpenCall on_record() const noexcept {
+    return OpenCall(*target_, call_name<function>);
+  }
+
+  /// It does not end what it was given. From then on nothing of it is closed or freed, since it may still write there; `self` is this device.
+  void lose(std::shared_ptr<const Device> self) const noexcept;
+  bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+
   /// Calls a function of the plugin's table, on record: call<&quern_plugin_api::submit>(handle(), ...). An exception that comes out of it becomes
   /// QUERN_INTERNAL with its words in the last argument, a quern_error; where that is null, it is logged.
   template <auto function, typename... Arguments>
@@ -103,6 +114,9 @@ class Device {
   std::uint32_t index_;
   const CallTarget* target_;
   long process_;
+  mutable std::atomic<bool> lost_{false};
+  mutable std::shared_ptr<const Device> self_;  // of a lost one: it stays
+  mutable const Device* next_lost_ = nullptr;
 };
 
 /// One search, and the devices that came of it. Devices and plugins outlive it. Any thread.

@@ -65,6 +65,13 @@ struct OpenCallInfo {
 /// Call `index` of those on record; the calling thread's come first, and of these the innermost. False behind the last. Safe in a signal handler.
 bool read_open_call(std::uint64_t index, OpenCallInfo& out) noexcept;
 
+/// Told behind a call during which something was printed. Called by the thread that made the call.
+using PrintedSink = void (*)(void* user, const OpenCallInfo& call, const char* text, std::uint64_t bytes);
+
+/// From now on `file` is looked at behind each call, and what lies in it is told and taken away. The program has put it in the place of its standard
+/// output, and prints nothing there itself. -1 ends it.
+void watch_output(int file, PrintedSink told, void* user) noexcept;
+
 enum class FaultKind : std::uint32_t { crashed = 1, exited = 2, hung = 3, threw = 4 };
 
 /// Keeps for the next program that a call failed. False where nothing could be kept. Safe in a signal handler.
