@@ -85,7 +85,8 @@ void write_gguf(const Devices& devices, const gguf::File& file, bool is_director
       writer.tensor(tensor->name, {tensor->dims, tensor->dims + tensor->n_dims}, type_in_gguf(*tensor, options));
     writer.begin(paths[i]);
     for (const gguf::TensorInfo* tensor : parts[i])
-      convert_tensor(devices, file, *tensor, type_in_gguf(*tensor, options), [&](std::span<const std::byte> bytes) { writer.append(bytes); });
+      convert_tensor(devices, file, *tensor, type_in_gguf(*tensor, options),
+                     [&](std::span<const std::byte> bytes) { writer.append(bytes); });
   }
   std::size_t done = 0;
   try {

@@ -5,7 +5,27 @@
 #include "numbers.hpp"
 #include "output.hpp"
 
+#include <filesystem>
+
 namespace quern::cli {
+namespace {
+
+/// What was written: `out`, or the first file of a model that was split, which is the newest of such names.
+std::string first_file(const std::string& out) {
+  const std::filesystem::path path(out);
+  if (std::filesystem::exists(path)) return out;
+  const std::string front = path.stem().string() + "-00001-of-";
+  const std::filesystem::path folder = path.parent_path();
+  std::filesystem::directory_entry newest;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(front) || !name.ends_with(".gguf")) continue;
+    if (newest.path().empty() || entry.last_write_time() > newest.last_write_time()) newest = entry;
+  }
+  return newest.path().empty() ? out : (folder / newest.path().filename()).string();
+}
+
+}  // namespace
 
 int convert_verb(const CommandLine& line, const Settings& settings) {
   const ConvertFlags& flags = line.convert;
@@ -21,8 +41,9 @@ int convert_verb(const CommandLine& line, const Settings& settings) {
   const Runtime runtime = open_runtime(settings);
   check(quern_runtime_ready(runtime.get()));
   check(quern_convert(runtime.get(), flags.from.c_str(), flags.out.c_str(), &options));
-  if (line.json) write_json(Json{{"input", flags.from}, {"output", flags.out}});
-  else write_out(flags.out + "\n");
+  const std::string written = first_file(flags.out);
+  if (line.json) write_json(Json{{"input", flags.from}, {"output", written}});
+  else write_out(written + "\n");
   return exit_ok;
 }
 

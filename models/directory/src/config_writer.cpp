@@ -68,7 +68,9 @@ Llama3Rotation rotation_of(const gguf::File& model, const models::Hyperparameter
   for (std::uint64_t original = 1024; original <= 131072; original *= 2) candidates.push_back({factor, 1, 4, original});
   candidates.push_back({factor, 1, 4, std::max<std::uint64_t>(1, static_cast<std::uint64_t>(numbers.context / factor))});
   if (const auto more = fitted(wanted, factor, numbers.rope_base)) candidates.push_back(*more);
-  const auto error_of = [&](const Llama3Rotation& one) { return difference(divisors_of(one, numbers.rope_base, numbers.head_size), wanted); };
+  const auto error_of = [&](const Llama3Rotation& one) {
+    return difference(divisors_of(one, numbers.rope_base, numbers.head_size), wanted);
+  };
   const Llama3Rotation best = *std::ranges::min_element(candidates, {}, error_of);
   if (error_of(best) > 1e-5) throw not_of_class(model, family, "rope_freqs.weight has divisors that no rotation of kind llama3 gives");
   return best;
@@ -109,8 +111,9 @@ Shape shape_of(const gguf::File& model, const models::Hyperparameters& numbers, 
     throw not_of_class(model, family, concat("its values have ", numbers.value_size, " elements a head and its keys ", numbers.head_size));
   if (numbers.rope_size != numbers.head_size)
     throw not_of_class(model, family, concat("it rotates ", numbers.rope_size, " of the ", numbers.head_size, " elements of a head"));
-  const bool fits = family.biases == Biases::if_stated ? numbers.attention_bias == numbers.output_bias
-                                                       : numbers.attention_bias == (family.biases == Biases::of_qkv) && !numbers.output_bias;
+  const bool fits = family.biases == Biases::if_stated
+                        ? numbers.attention_bias == numbers.output_bias
+                        : numbers.attention_bias == (family.biases == Biases::of_qkv) && !numbers.output_bias;
   if (!fits) throw not_of_class(model, family, "its attention has biases in other places");
   Shape shape;
   shape.layers = numbers.layers;

@@ -16,6 +16,7 @@ extern "C" quern_status quern_convert(quern_runtime* runtime, const char* from, 
     if (o.vocabulary_only > 1) throw Error(QUERN_INVALID_ARGUMENT, concat("vocabulary_only is ", o.vocabulary_only, "; it is 0 or 1"));
     runtime->runtime->require_ready();
     require_driver_stack(runtime->runtime->devices());
-    runtime::convert(*runtime->runtime, from, out, {.type = o.type, .vocabulary_only = o.vocabulary_only == 1, .shard_bytes = o.shard_bytes});
+    runtime::convert(*runtime->runtime, from, out,
+                     {.type = o.type, .vocabulary_only = o.vocabulary_only == 1, .shard_bytes = o.shard_bytes});
   });
 }
