@@ -38,6 +38,7 @@ std::string refusal(const std::vector<std::string>& arguments, const Variables& 
 /// A value that the option takes, other than its default.
 std::string example_of(const CLI::Option& option) {
   static const std::map<std::string, std::string> examples = {{"auto|f32", "f32"},
+                                                              {"auto|f32|f16|bf16", "f16"},
                                                               {"f16|f32", "f32"},
                                                               {"auto|warn|strict", "strict"},
                                                               {"off|on|verify", "on"},
