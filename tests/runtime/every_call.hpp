@@ -3,6 +3,8 @@
 
 #include "api_support.hpp"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>

@@ -20,8 +20,10 @@ constexpr std::string_view hub = "https://huggingface.co/";
 struct Field {
   std::string_view name, key;
 };
-constexpr Field texts[] = {
-    {"license", "general.license"}, {"license_name", "general.license.name"}, {"license_link", "general.license.link"}};
+constexpr Field texts[] = {{"name", "general.name"},
+                           {"license", "general.license"},
+                           {"license_name", "general.license.name"},
+                           {"license_link", "general.license.link"}};
 constexpr Field lists[] = {{"tags", "general.tags"}, {"language", "general.languages"}};
 
 std::string_view trimmed(std::string_view text) {

@@ -1,4 +1,4 @@
-// The front matter of README.md, and the keys of GGUF that have the same: licence, base models, tags, languages.
+// The front matter of README.md, and the keys of GGUF that have the same: name, licence, base models, tags, languages.
 #pragma once
 
 #include "quern/models/gguf_writer.hpp"

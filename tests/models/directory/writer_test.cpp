@@ -45,8 +45,7 @@ std::map<std::string, Stored> stored_tensors(const std::filesystem::path& folder
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".safetensors") continue;
     const safetensors::File file = safetensors::File::open(entry.path().string());
-    for (const safetensors::TensorInfo& tensor : file.tensors())
-      all[tensor.name] = {tensor.dtype, tensor.shape, file.read_bytes(tensor)};
+    for (const safetensors::TensorInfo& tensor : file.tensors()) all[tensor.name] = {tensor.dtype, tensor.shape, file.read_bytes(tensor)};
   }
   return all;
 }
@@ -72,15 +71,19 @@ void expect_same_tensors(const gguf::File& found, const gguf::File& wanted, quer
 }
 
 /// Keys that a directory does not carry, or that its reader makes: the rest comes back as it was.
-const std::set<std::string_view> other_keys = {
-    "general.name",     // that of the folder
-    "general.file_type", "general.quantization_version", "general.type", "general.size_label", "general.finetune",
-    "quern.end_token_ids",                // all ends, of generation_config.json
-    "tokenizer.ggml.add_bos_token",       // stated, where a file may leave them out
-    "tokenizer.ggml.add_eos_token", "tokenizer.ggml.add_space_prefix",
-    "tokenizer.ggml.tokens", "tokenizer.ggml.token_type",  // compared apart: unused ones have no names
-    "tokenizer.ggml.scores",              // places of merges in place of log-probabilities; compared by ids
-    "tokenizer.ggml.pre"};
+const std::set<std::string_view> other_keys = {"general.file_type",
+                                               "general.quantization_version",
+                                               "general.type",
+                                               "general.size_label",
+                                               "general.finetune",
+                                               "quern.end_token_ids",           // all ends, of generation_config.json
+                                               "tokenizer.ggml.add_bos_token",  // stated, where a file may leave them out
+                                               "tokenizer.ggml.add_eos_token",
+                                               "tokenizer.ggml.add_space_prefix",
+                                               "tokenizer.ggml.tokens",
+                                               "tokenizer.ggml.token_type",  // compared apart: unused ones have no names
+                                               "tokenizer.ggml.scores",  // places of merges in place of log-probabilities; compared by ids
+                                               "tokenizer.ggml.pre"};
 
 std::vector<std::byte> value_of(const gguf::File& file, std::string_view key) {
   if (file.type_of(key) == gguf::ValueType::f32 || file.type_of(key) == gguf::ValueType::f64) {
@@ -96,9 +99,7 @@ void expect_same_tokens(const Tokenizer& found, const Tokenizer& wanted) {
   ASSERT_EQ(found.size(), wanted.size());
   for (std::int32_t id = 0; id < wanted.size(); ++id) {
     EXPECT_EQ(found.token_type(id), wanted.token_type(id)) << id;
-    if (wanted.token_type(id) != TokenType::unused) {
-      EXPECT_EQ(found.token_text(id), wanted.token_text(id)) << id;
-    }
+    if (wanted.token_type(id) != TokenType::unused) { EXPECT_EQ(found.token_text(id), wanted.token_text(id)) << id; }
   }
 }
 
@@ -145,7 +146,8 @@ TEST_P(WrittenFamilies, AreThoseOfAnIndependentWriterAndComeBackAsTheyWere) {
   expect_same_numbers(read, model);
 }
 
-INSTANTIATE_TEST_SUITE_P(Committed, WrittenFamilies, testing::ValuesIn(committed_models()), [](const auto& info) { return test_name(info.param); });
+INSTANTIATE_TEST_SUITE_P(Committed, WrittenFamilies, testing::ValuesIn(committed_models()),
+                         [](const auto& info) { return test_name(info.param); });
 
 /// A small llama with changes: keys that are set, tensors that are added or left out, and another vocabulary.
 class WrittenVariants : public testing::Test {
@@ -179,7 +181,8 @@ class WrittenVariants : public testing::Test {
       writer.tensor(tensor.name, dims, tensor.dtype);
     }
     if (change) change(writer);
-    for (std::size_t i = bytes.size(); i < writer.order().size(); ++i) bytes.push_back(models::encode_floats(QUERN_F32, std::vector<float>(writer.order()[i].elements(), 0.5f)));
+    for (std::size_t i = bytes.size(); i < writer.order().size(); ++i)
+      bytes.push_back(models::encode_floats(QUERN_F32, std::vector<float>(writer.order()[i].elements(), 0.5f)));
     const std::string path = scratch_.path(concat("model", ++count_, ".gguf"));
     writer.begin(path);
     for (const auto& one : bytes) writer.append(one);
@@ -203,8 +206,16 @@ class WrittenVariants : public testing::Test {
 };
 
 TEST_F(WrittenVariants, VocabulariesGiveTheSameIds) {
-  const std::string texts[] = {"", " ", "Hello world", "  two  spaces\n\n\ttab", "naïve Ωmega 漢字 \U0001F600 x", "1234567 It's we'LL", "<|im_start|>a</s><s>b",
-                               std::string("a\0b", 3), "\xff\xfe broken", "the quick brown fox jumps over the lazy dog"};
+  const std::string texts[] = {"",
+                               " ",
+                               "Hello world",
+                               "  two  spaces\n\n\ttab",
+                               "naïve Ωmega 漢字 \U0001F600 x",
+                               "1234567 It's we'LL",
+                               "<|im_start|>a</s><s>b",
+                               std::string("a\0b", 3),
+                               "\xff\xfe broken",
+                               "the quick brown fox jumps over the lazy dog"};
   for (const char* name : {"gpt-2.gguf", "llama-bpe.gguf", "qwen2.gguf", "smollm.gguf", "sentencepiece.gguf"}) {
     const gguf::File model = llama({}, "", name);
     std::filesystem::remove_all(folder());
@@ -294,8 +305,10 @@ TEST_F(WrittenVariants, TheModelCardComesBack) {
     keys.strings("general.tags", std::vector<std::string>{"chat", "text-generation"});
   });
   models::write_directory(model, folder(), form_of(model, QUERN_F32));
-  EXPECT_THAT(text_of_file(folder() + "/README.md"), HasSubstr("license: \"apache-2.0\"\nbase_model:\n- \"owner/base-1b\"\ntags:\n- \"chat\"\n"));
+  EXPECT_THAT(text_of_file(folder() + "/README.md"),
+              HasSubstr("license: \"apache-2.0\"\nbase_model:\n- \"owner/base-1b\"\ntags:\n- \"chat\"\n"));
   const gguf::File read = models::open_model(folder());
+  EXPECT_EQ(read.find_string("general.name"), "Small");
   EXPECT_EQ(read.find_string("general.license"), "apache-2.0");
   EXPECT_EQ(read.find_string("general.base_model.0.name"), "base-1b");
   EXPECT_EQ(read.find_string("general.base_model.0.organization"), "owner");
@@ -314,27 +327,30 @@ TEST_F(WrittenVariants, AModelCardInAnotherFormIsNoReasonToRefuseAModel) {
   EXPECT_EQ(license("---\r\nlicense: 'mit' \r\n---\r\n"), "mit");
   EXPECT_EQ(license("---\nlicense: mit # of the weights\nlanguage: [en, de]\nmodel-index:\n- name: x\n  license: no\n---\n"), "mit");
   EXPECT_EQ(license("license: mit\n"), "-");
-  EXPECT_EQ(license("---\nlicense: mit\n"), "-");                    // without an end
-  EXPECT_EQ(license("---\nlicense: [mit, other]\n---\n"), "-");      // no single one
+  EXPECT_EQ(license("---\nlicense: mit\n"), "-");                // without an end
+  EXPECT_EQ(license("---\nlicense: [mit, other]\n---\n"), "-");  // no single one
   EXPECT_EQ(license("---\nlicense: {a: b}\n---\n"), "-");
   EXPECT_EQ(license("---\nlicense: \"a\\nb\"\n---\n"), "-");
 }
 
 TEST_F(WrittenVariants, WhatNoDirectoryHoldsIsNamed) {
-  EXPECT_THAT(refusal(llama([](gguf::Writer& keys) { keys.u32("llama.rope.dimension_count", 4); })), HasSubstr("rotates 4 of the 10 elements"));
+  EXPECT_THAT(refusal(llama([](gguf::Writer& keys) { keys.u32("llama.rope.dimension_count", 4); })),
+              HasSubstr("rotates 4 of the 10 elements"));
   EXPECT_THAT(refusal(llama([](gguf::Writer& keys) { keys.string("tokenizer.ggml.pre", "deepseek-llm"); })),
               HasSubstr("'tokenizer.ggml.pre' is 'deepseek-llm'"));
   EXPECT_THAT(refusal(llama([](gguf::Writer& writer) {
                 const auto q = std::ranges::find(writer.order(), "blk.0.attn_q.weight", &gguf::TensorInfo::name)->dims[1];
                 for (const char* layer : {"0", "1", "2"})
-                  for (const char* part : {"attn_q", "attn_k", "attn_v"}) writer.tensor(concat("blk.", layer, ".", part, ".bias"), {q}, QUERN_F32);
+                  for (const char* part : {"attn_q", "attn_k", "attn_v"})
+                    writer.tensor(concat("blk.", layer, ".", part, ".bias"), {q}, QUERN_F32);
               })),
               HasSubstr("biases in other places"));
   EXPECT_THAT(refusal(llama([](gguf::Writer& writer) { writer.tensor("rope_freqs.weight", {5}, QUERN_F32); })), HasSubstr("is below 1"));
 }
 
 TEST_F(WrittenVariants, TokensOfOneScoreAreRefused) {
-  const std::vector<float> scores(gguf::File::open(test_data + "tokenizer/sentencepiece.gguf").array_shape("tokenizer.ggml.tokens")->count, -5);
+  const std::vector<float> scores(gguf::File::open(test_data + "tokenizer/sentencepiece.gguf").array_shape("tokenizer.ggml.tokens")->count,
+                                  -5);
   EXPECT_THAT(refusal(llama([&](gguf::Writer& keys) { keys.numbers<float>("tokenizer.ggml.scores", scores); }, "", "sentencepiece.gguf")),
               HasSubstr("has one score for tokens"));
 }
