@@ -30,7 +30,8 @@ enum class Verb {
   trace,
   train,
   merge,
-  export_adapter
+  export_adapter,
+  convert
 };
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
@@ -178,6 +179,13 @@ struct AdapterFlags {
   bool gguf = false;
 };
 
+struct ConvertFlags {
+  std::string from, out;
+  std::string type = "auto";
+  bool vocabulary_only = false;
+  std::optional<std::string> shard_size;  // "2G"
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   std::string verb_name;         // "" for --show-config without a verb
@@ -199,6 +207,7 @@ struct CommandLine {
   TraceFlags trace;
   TrainFlags train;
   AdapterFlags adapter;
+  ConvertFlags convert;
   DoctorFlags doctor;
   DevicesFlags devices;
 

@@ -44,6 +44,7 @@ constexpr FlagWords flag_table[] = {
     {"--repetitions", "-r"},
     {"--batch", "-b"},
     {"--depth", "-d,--n-depth"},
+    {"--shard-size", "--split-max-size"},
     {"--backend-disable", "", in_help_all},
     {"--fallback", "", in_help_all},
     {"--deterministic", "", in_help_all},

@@ -34,6 +34,8 @@ constexpr Example examples[] = {
     {"ps", "quern ps"},
     {"merge", "quern merge MODEL.gguf out -o merged.gguf"},
     {"export", "quern export MODEL.gguf out -o adapter.gguf --format gguf"},
+    {"convert", "quern convert FOLDER model.gguf"},
+    {"convert", "quern convert MODEL.gguf folder --type bf16"},
     {"train", "quern train --init lora MODEL.gguf > cfg.yaml"},
     {"train", "quern train cfg.yaml learning_rate=1e-4"},
 };

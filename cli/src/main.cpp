@@ -75,6 +75,7 @@ int dispatch(const std::vector<std::string>& arguments) {
     case Verb::train: return train_verb(line, settings);
     case Verb::merge: return merge_verb(line, settings);
     case Verb::export_adapter: return export_verb(line);
+    case Verb::convert: return convert_verb(line, settings);
     case Verb::rm: return rm_verb(line, settings);
   }
   return exit_bug;

@@ -288,6 +288,24 @@ VerbApp add_export(CLI::App& program, CommandLine& line) {
   return {Verb::export_adapter, app};
 }
 
+VerbApp add_convert(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("convert", "Write a model in another form: a GGUF file, or a Hugging Face directory.");
+  ConvertFlags& flags = line.convert;
+  app->add_option("IN", flags.from, "a Hugging Face directory or a GGUF file")->required();
+  app->add_option("OUT", flags.out, "what to write: a GGUF file where the name ends with .gguf, else a directory")->required();
+  app->add_option("--type", flags.type, "of the matrices; auto keeps theirs, and makes bf16 of block formats in a directory")
+      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}).description(""))
+      ->type_name("auto|f32|f16|bf16")
+      ->default_str("auto");
+  app->add_flag("--vocab-only", flags.vocabulary_only, "write a GGUF file of the vocabulary alone");
+  app->add_option(flag_names("--shard-size"), flags.shard_size,
+                  "the most bytes of tensors in one file: 2G; without it directories have 5 GB, and a GGUF file is not split")
+      ->type_name("BYTES")
+      ->default_str("none");
+  add_setting_flags(*app, line.settings, for_backends);
+  return {Verb::convert, app};
+}
+
 struct VerbSynonym {
   const char *verb, *also;
 };
@@ -310,7 +328,7 @@ Parser::Parser(CommandLine& line, const std::string& version)
            add_show(program, line),  add_estimate(program, line), add_pull(program, line),
            add_list(program, line),  add_rm(program, line),       add_monitor(program, line),
            add_ps(program),          add_trace(program, line),    add_train(program, line),
-           add_merge(program, line), add_export(program, line)};
+           add_merge(program, line), add_export(program, line),   add_convert(program, line)};
   for (const VerbSynonym& synonym : verb_synonyms) program.get_subcommand(synonym.verb)->alias(synonym.also);
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");

@@ -2,7 +2,7 @@
 
 from ._errors import Error
 from .hub import cached_models, find_model, pull, remove_model
-from .model import Adapter, Model, Vocabulary, estimate, show
+from .model import Adapter, Model, Vocabulary, convert, estimate, show
 from .runtime import Runtime, version
 from .session import Answer, Evaluation, Request, Sampling, Session
 from .tensor import Tensor, run_op
@@ -10,6 +10,6 @@ from .training import Trainer, TrainingEvaluation, TrainingStep, evaluate_data, 
 
 __all__ = [
     "Adapter", "Answer", "Error", "Evaluation", "Model", "Request", "Runtime", "Sampling", "Session", "Tensor", "Trainer",
-    "TrainingEvaluation", "TrainingStep", "Vocabulary", "cached_models", "estimate", "evaluate_data", "export_adapter", "find_model", "merge", "pull",
+    "TrainingEvaluation", "TrainingStep", "Vocabulary", "cached_models", "convert", "estimate", "evaluate_data", "export_adapter", "find_model", "merge", "pull",
     "remove_model", "run_op", "show", "version",
 ]

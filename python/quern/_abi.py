@@ -172,6 +172,10 @@ class MergeOptions(Sized):
     _fields_ = [("struct_size", c_uint64), ("type", c_uint32), ("keep", c_uint32)]
 
 
+class ConvertOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("type", c_uint32), ("vocabulary_only", c_uint32), ("shard_bytes", c_uint64)]
+
+
 class AdapterInfo(Sized):
     _fields_ = [("struct_size", c_uint64), ("path", c_char_p), ("base_model", c_char_p), ("parameters", c_uint64), ("rank", c_uint64),
                 ("matrices", c_uint64), ("alpha", c_double), ("rslora", c_uint32), ("reserved", c_uint32)]
@@ -187,7 +191,8 @@ STRUCTS = {"quern_runtime_options": RuntimeOptions, "quern_model_options": Model
            "quern_estimate_info": EstimateInfo, "quern_pull_event": PullEvent, "quern_hub_options": HubOptions,
            "quern_training_options": TrainingOptions, "quern_training_step": TrainingStep,
            "quern_training_evaluation": TrainingEvaluation, "quern_training_callbacks": TrainingCallbacks,
-           "quern_merge_adapter": MergeAdapter, "quern_merge_options": MergeOptions, "quern_adapter_info": AdapterInfo}
+           "quern_merge_adapter": MergeAdapter, "quern_merge_options": MergeOptions, "quern_adapter_info": AdapterInfo,
+           "quern_convert_options": ConvertOptions}
 
 # What the functions that return a status take. A handle or an out parameter is a pointer.
 _STATUS: "dict[str, list[Any]]" = {
@@ -232,6 +237,7 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_adapter_load": [c_void_p, c_char_p, c_void_p], "quern_adapter_get_info": [c_void_p, c_void_p],
     "quern_session_use_adapter": [c_void_p, c_uint32, c_void_p, c_double],
     "quern_export_adapter": [c_char_p, c_char_p, c_uint32, c_uint32, c_char_p],
+    "quern_convert": [c_void_p, c_char_p, c_char_p, c_void_p],
 }
 # Functions that do not return a status: what they return, and what they take.
 _OTHER: "dict[str, tuple[Any, list[Any]]]" = {

@@ -195,6 +195,17 @@ class Model(_abi.Handle):
         return Session(self, context=context, sequences=sequences)
 
 
+def convert(runtime: "Runtime", source: PathLike, out: PathLike, *, type: Optional[str] = None, vocabulary_only: bool = False,
+            shard_bytes: int = 0) -> None:
+    """Writes a GGUF file where `out` ends with ".gguf", else a Hugging Face directory. `type` of the matrices: "f32", "f16" or "bf16"; without it
+    they keep theirs, and block formats become bf16 in a directory."""
+    dtype = 0 if type is None else int(_abi.lib.quern_dtype_from_name(type.encode()))
+    if type is not None and dtype == 0:
+        raise ValueError(f"'{type}' is no format of weights")
+    options = _abi.ConvertOptions(type=dtype, vocabulary_only=int(vocabulary_only), shard_bytes=shard_bytes)
+    _abi.call("quern_convert", runtime.handle, _abi.encoded(os.fspath(source)), _abi.encoded(os.fspath(out)), ctypes.byref(options))
+
+
 def show(path: PathLike) -> Dict[str, Any]:
     """What the file of a model or of an adapter has."""
     return cast(Dict[str, Any], json.loads(_abi.text("quern_show_json", _abi.encoded(os.fspath(path)))))

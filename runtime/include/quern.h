@@ -1264,6 +1264,21 @@ enum { QUERN_ADAPTER_PEFT = 0, QUERN_ADAPTER_GGUF = 1 };
  * is QUERN_F32, QUERN_F16 or QUERN_BF16; QUERN_DTYPE_NONE is f32. Errors: as quern_merge. */
 QUERN_API quern_status quern_export_adapter(const char *adapter, const char *base, uint32_t format, quern_dtype dtype, const char *out);
 
+/* ---- Models in another form ---------------------------------------------------------------------------- */
+
+typedef struct quern_convert_options {
+  uint64_t struct_size;
+  quern_dtype type;         /* of the matrices: QUERN_F32, QUERN_F16 or QUERN_BF16. QUERN_DTYPE_NONE: as they are; block formats become bf16 in a directory */
+  uint32_t vocabulary_only; /* 1: a GGUF file without tensors */
+  uint64_t shard_bytes;     /* of the tensors in a file, at most; 0: 5 GB in a directory, and a GGUF file is not split */
+} quern_convert_options;
+
+/* Writes a model, a GGUF file or a Hugging Face directory, in another form: a GGUF file where `out` ends with ".gguf", else a directory
+ * that transformers opens. The runtime's devices decode block formats. One tensor at a time is in memory. What is written takes its name when
+ * it is whole, and nothing may be there before. Errors: QUERN_BAD_MODEL; QUERN_UNSUPPORTED for a model that no directory holds;
+ * QUERN_INVALID_ARGUMENT for a number that the type does not hold; QUERN_IO for a place that is taken, and QUERN_PERMISSION. */
+QUERN_API quern_status quern_convert(quern_runtime *runtime, const char *from, const char *out, const quern_convert_options *options);
+
 #ifdef __cplusplus
 }
 #endif

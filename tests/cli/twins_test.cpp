@@ -37,19 +37,13 @@ std::string refusal(const std::vector<std::string>& arguments, const Variables& 
 
 /// A value that the option takes, other than its default.
 std::string example_of(const CLI::Option& option) {
-  static const std::map<std::string, std::string> examples = {{"auto|f32", "f32"},
-                                                              {"f16|f32", "f32"},
-                                                              {"auto|warn|strict", "strict"},
-                                                              {"off|on|verify", "on"},
-                                                              {"table|markdown|csv|json", "csv"},
-                                                              {"TOKEN=BIAS", "7=1"},
-                                                              {"LEVEL", "trace"},
-                                                              {"LIMITS", "cpu=1G"},
-                                                              {"BYTES", "8G"},
-                                                              {"lora|qlora|full", "qlora"},
-                                                              {"peft|gguf", "gguf"},
-                                                              {"f32|f16|bf16", "f16"},
-                                                              {"X", "0.25"}};
+  static const std::map<std::string, std::string> examples = {{"auto|f32", "f32"},          {"auto|f32|f16|bf16", "f16"},
+                                                              {"f16|f32", "f32"},           {"auto|warn|strict", "strict"},
+                                                              {"off|on|verify", "on"},      {"table|markdown|csv|json", "csv"},
+                                                              {"TOKEN=BIAS", "7=1"},        {"LEVEL", "trace"},
+                                                              {"LIMITS", "cpu=1G"},         {"BYTES", "8G"},
+                                                              {"lora|qlora|full", "qlora"}, {"peft|gguf", "gguf"},
+                                                              {"f32|f16|bf16", "f16"},      {"X", "0.25"}};
   if (!takes_value(option)) return "1";
   const auto found = examples.find(option.get_type_name());
   return found == examples.end() ? "3" : found->second;

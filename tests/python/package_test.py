@@ -141,6 +141,8 @@ class Training(unittest.TestCase):
             self.assertLess(abs(found["loss"] - validation), 1e-6 * validation)
             self.assertGreater(quern.evaluate_data(runtime, settings)["loss"], found["loss"])
             quern.merge(runtime, data / "tiny-llama.gguf", [FOLDER / "run", (FOLDER / "run", -0.5)], FOLDER / "merged.gguf", type="f32")
+            quern.convert(runtime, FOLDER / "merged.gguf", FOLDER / "converted", type="bf16", shard_bytes=100000)
+            self.assertTrue((FOLDER / "converted/model.safetensors.index.json").exists())
             quern.export_adapter(FOLDER / "run", data / "tiny-llama.gguf", FOLDER / "adapter.gguf", format="gguf")
             with runtime.load(FOLDER / "merged.gguf") as model, model.session() as session:
                 self.assertTrue(session.generate("hello", max_tokens=2, raw=True).ids)

@@ -3,6 +3,8 @@
 
 #include "api_support.hpp"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -435,6 +437,12 @@ inline const std::vector<ApiCall>& every_call() {
          const std::string adapter = w.folder + "/run";
          const quern_merge_adapter one{sizeof one, adapter.c_str(), 1};
          return quern_merge(w.runtime, w.model_file.c_str(), &one, 1, nullptr, (w.folder + "/merged.gguf").c_str());
+       }},
+      {"quern_convert", on_owner,
+       [](World& w) {
+         const std::string out = w.folder + "/converted.gguf";
+         ::unlink(out.c_str());  // of the call before
+         return quern_convert(w.runtime, w.model_file.c_str(), out.c_str(), nullptr);
        }},
       {"quern_export_adapter", alone,
        [](World& w) {

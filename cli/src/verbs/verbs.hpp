@@ -20,6 +20,7 @@ int trace_verb(const CommandLine& line);
 int train_verb(const CommandLine& line, const Settings& settings);
 int merge_verb(const CommandLine& line, const Settings& settings);
 int export_verb(const CommandLine& line);
+int convert_verb(const CommandLine& line, const Settings& settings);
 int rm_verb(const CommandLine& line, const Settings& settings);
 int ps_verb(const CommandLine& line);
 

@@ -8,14 +8,20 @@
 namespace quern::directory {
 namespace {
 
+/// Calls `copy` with the place of each row in the directory and in the graph.
+template <typename Copy>
+void for_each_row(std::uint64_t heads, std::uint64_t rows, const Copy& copy) {
+  const std::uint64_t head_rows = rows / heads, half = head_rows / 2;
+  for (std::uint64_t head = 0; head < rows; head += head_rows)
+    for (std::uint64_t row = 0; row < head_rows; ++row) copy(head + row, head + (row < half ? 2 * row : 2 * (row - half) + 1));
+}
+
 std::vector<std::byte> interleaved(std::span<const std::byte> lying, std::uint64_t heads, std::uint64_t rows) {
   std::vector<std::byte> made(lying.size());
-  const std::uint64_t row_bytes = lying.size() / rows, head_rows = rows / heads, half = head_rows / 2;
-  for (std::uint64_t head = 0; head < heads; ++head)
-    for (std::uint64_t row = 0; row < head_rows; ++row) {
-      const std::uint64_t to = row < half ? 2 * row : 2 * (row - half) + 1;
-      std::memcpy(made.data() + (head * head_rows + to) * row_bytes, lying.data() + (head * head_rows + row) * row_bytes, row_bytes);
-    }
+  const std::uint64_t row_bytes = lying.size() / rows;
+  for_each_row(heads, rows, [&](std::uint64_t theirs, std::uint64_t ours) {
+    std::memcpy(made.data() + ours * row_bytes, lying.data() + theirs * row_bytes, row_bytes);
+  });
   return made;
 }
 
@@ -25,6 +31,15 @@ std::vector<std::byte> bytes_of(std::span<const float> numbers) {
 }
 
 }  // namespace
+
+std::vector<std::byte> rows_from_graph(std::span<const std::byte> ours, std::uint64_t heads, std::uint64_t rows) {
+  std::vector<std::byte> made(ours.size());
+  const std::uint64_t row_bytes = ours.size() / rows;
+  for_each_row(heads, rows, [&](std::uint64_t to, std::uint64_t from) {
+    std::memcpy(made.data() + to * row_bytes, ours.data() + from * row_bytes, row_bytes);
+  });
+  return made;
+}
 
 gguf::TensorChange tensor_change(const Change& change) {
   const bool widens = change.from != change.to;

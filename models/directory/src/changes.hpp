@@ -15,6 +15,9 @@ struct Change {
   quern_dtype from = QUERN_F32, to = QUERN_F32;  // if they differ: 16 bits to f32, which is exact
 };
 
+/// The rows of `heads` heads as a directory has them, from the order of the graph: the inverse of what Change does to rows.
+std::vector<std::byte> rows_from_graph(std::span<const std::byte> ours, std::uint64_t heads, std::uint64_t rows);
+
 /// Empty where nothing has to be done.
 gguf::TensorChange tensor_change(const Change& change);
 

@@ -33,10 +33,10 @@ constexpr Default qwen3_defaults[] = {
 };
 
 constexpr Family families[] = {
-    {"llama", "LlamaForCausalLM", "llama", true, Window::never, llama_defaults},
-    {"mistral", "MistralForCausalLM", "llama", true, Window::if_stated, mistral_defaults},
-    {"qwen2", "Qwen2ForCausalLM", "qwen2", false, Window::if_used, qwen2_defaults},
-    {"qwen3", "Qwen3ForCausalLM", "qwen3", false, Window::if_used, qwen3_defaults},
+    {"llama", "LlamaForCausalLM", "llama", true, Window::never, Biases::if_stated, llama_defaults},
+    {"mistral", "MistralForCausalLM", "llama", true, Window::if_stated, Biases::never, mistral_defaults},
+    {"qwen2", "Qwen2ForCausalLM", "qwen2", false, Window::if_used, Biases::of_qkv, qwen2_defaults},
+    {"qwen3", "Qwen3ForCausalLM", "qwen3", false, Window::if_used, Biases::if_stated, qwen3_defaults},
 };
 
 std::string known_model_types() {
@@ -89,6 +89,14 @@ const Family& family_of(const Config& config) {
   if (!type) throw config.file().bad("model_type", "is missing, and so is 'architectures'; it says which model this is");
   throw config.file().unsupported("model_type",
                                   concat("is ", in_quotes(*type, 64), ", which is not known; this version has ", known_model_types()));
+}
+
+const Family& family_of(std::string_view architecture, bool windowed) {
+  for (const Family& family : families)
+    if (family.architecture == architecture && (family.window == Window::if_used || (family.window == Window::if_stated) == windowed))
+      return family;
+  throw Error(QUERN_UNSUPPORTED, concat("no directory is written of the architecture ", in_quotes(architecture, 64),
+                                        windowed ? " with a window" : "", "; this version has the types ", known_model_types()));
 }
 
 std::optional<double> default_of(const Family& family, std::string_view name) noexcept {

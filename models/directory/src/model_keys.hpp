@@ -24,4 +24,13 @@ Shape write_model_keys(const Config& config, const Family& family, gguf::Writer&
 /// The part of it that rotates q and k. (rope_keys.cpp)
 void write_rope_keys(const Config& config, const Family& family, Shape& shape, gguf::Writer& keys);
 
+/// The rotation of Llama 3.1, as `rope_scaling` states it: long waves are stretched, short ones are not.
+struct Llama3Rotation {
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  std::uint64_t original_context = 0;
+};
+
+/// The divisors of the frequencies that a GGUF file holds.
+std::vector<float> divisors_of(const Llama3Rotation& rotation, double base, std::uint64_t head_size);
+
 }  // namespace quern::directory

@@ -1,6 +1,7 @@
 // From a path to a model: a GGUF file, or a directory put together as one.
 #include "config.hpp"
 #include "families.hpp"
+#include "model_card.hpp"
 #include "model_keys.hpp"
 #include "refusals.hpp"
 #include "shards.hpp"
@@ -32,12 +33,19 @@ bool has_file(const std::string& folder, std::string_view name) {
   return !base::open_file(path_in(folder, name), file);
 }
 
-/// The last part of the path.
+/// The last part of the path; of a snapshot in the hub's cache, models--owner--name/snapshots/REVISION, the model's name.
 std::string name_of(const std::string& folder) {
   const std::size_t end = folder.find_last_not_of('/');
   if (end == folder.npos) return "/";
-  const std::string path = folder.substr(0, end + 1);
-  return path.substr(path.rfind('/') + 1);
+  std::string path = folder.substr(0, end + 1);
+  constexpr std::string_view above = "/snapshots";
+  const std::size_t slash = path.rfind('/');
+  if (slash != path.npos && path.substr(0, slash).ends_with(above)) {
+    const std::string repository = path.substr(0, slash - above.size());
+    if (const std::size_t at = repository.rfind("models--"); at != path.npos && repository.find('/', at) == path.npos)
+      if (const std::size_t dashes = repository.find("--", at + 8); dashes != path.npos) return repository.substr(dashes + 2);
+  }
+  return path.substr(slash + 1);
 }
 
 std::uint64_t rows_of_embeddings(const std::vector<gguf::AssembledTensor>& tensors, const std::string& folder) {
@@ -56,6 +64,7 @@ gguf::File open_directory(const std::string& folder) {
   gguf::Writer keys;
   keys.string("general.architecture", family.architecture);
   keys.string("general.name", name_of(folder));
+  write_card_keys(folder, keys);
   const Shape shape = write_model_keys(config, family, keys);
   const Shards shards = read_shards(folder);
   gguf::Assembly parts;

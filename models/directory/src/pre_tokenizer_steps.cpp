@@ -44,6 +44,13 @@ constexpr Rule rules[] = {
     {{tekken, bytes}, false, true, "tekken"},
 };
 
+// Other names of a rule in GGUF files of the families here.
+constexpr std::pair<std::string_view, std::string_view> other_names[] = {
+    {"default", "gpt-2"},     {"llama3", "llama-bpe"},       {"llama-v3", "llama-bpe"}, {"falcon3", "llama-bpe"},
+    {"pixtral", "llama-bpe"}, {"deepseek-r1-qwen", "qwen2"}, {"stablelm2", "qwen2"},    {"smaug-bpe", "dbrx"},
+    {"starcoder", "smollm"},  {"refact", "smollm"},          {"mpt", "olmo"},
+};
+
 /// The parts of a Sequence, or the one part; none for null.
 std::vector<const Json*> parts_of(const JsonFile& file, std::string_view field, const Json* value, std::string_view list) {
   if (value == nullptr || value->is_null()) return {};
@@ -105,6 +112,24 @@ bool is_nfc(const JsonFile& file) {
   return nfc;
 }
 
+void write_step(std::string_view step, JsonWriter& json) {
+  if (step == single_digits) {
+    json.member("type", "Digits");
+    json.member("individual_digits", true);
+  } else if (step == bytes || step == words) {
+    json.member("type", "ByteLevel");
+    json.member("add_prefix_space", false);
+    json.member("trim_offsets", true);
+    json.member("use_regex", step == words);
+  } else {
+    json.member("type", "Split");
+    json.key("pattern");
+    write_object(json, [&] { json.member("Regex", step); });
+    json.member("behavior", "Isolated");
+    json.member("invert", false);
+  }
+}
+
 }  // namespace
 
 std::string_view pre_tokenizer_of(const JsonFile& tokenizer) {
@@ -132,6 +157,29 @@ std::string_view pre_tokenizer_of(const JsonFile& tokenizer) {
   std::string text;
   for (const std::string& step : steps) text += concat(text.empty() ? "" : ", then ", in_quotes(step, 100));
   throw unknown(tokenizer, field, steps.empty() ? "no parts" : concat("the steps ", text));
+}
+
+KnownRule known_rule(std::string_view pre_tokenizer) {
+  for (const auto& [other, name] : other_names)
+    if (other == pre_tokenizer) pre_tokenizer = name;
+  const auto at = std::ranges::find(rules, pre_tokenizer, &Rule::name);
+  return at == std::end(rules) ? KnownRule() : KnownRule{at->name, at->ignore_merges};
+}
+
+void write_pre_tokenizer(std::string_view name, JsonWriter& json) {
+  const Rule& rule = *std::ranges::find(rules, name, &Rule::name);
+  json.key("normalizer");
+  if (rule.nfc) write_object(json, [&] { json.member("type", "NFC"); });
+  else json.value(nullptr);
+  json.key("pre_tokenizer");
+  write_object(json, [&] {
+    json.member("type", "Sequence");
+    json.key("pretokenizers");
+    json.begin_array();
+    for (const std::string_view step : rule.steps)
+      if (!step.empty()) write_object(json, [&] { write_step(step, json); });
+    json.end_array();
+  });
 }
 
 }  // namespace quern::directory

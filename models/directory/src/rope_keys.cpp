@@ -97,18 +97,13 @@ void write_yarn(const Config& config, const Rope& rope, Shape& shape, double, Ke
     keys.number("scaling.yarn_attn_factor", magnitude(factor, rope.require("mscale")) / magnitude(factor, rope.require("mscale_all_dim")));
 }
 
-/// Llama 3.1: long waves are stretched, short ones are not. A GGUF file holds the divisors of the frequencies.
 void write_llama3(const Config& config, const Rope& rope, Shape& shape, double base, Keys) {
-  const double factor = rope.require("factor"), low = rope.require("low_freq_factor"), high = rope.require("high_freq_factor");
-  if (!(low < high)) throw rope.bad("low_freq_factor", concat("is ", low, ", which is not below 'high_freq_factor', ", high));
-  const auto original = static_cast<double>(original_context(config, rope, shape));
-  for (std::uint64_t i = 0; i < shape.head_size / 2; ++i) {
-    const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(shape.head_size));
-    const double turns = original * frequency / (2 * std::numbers::pi);
-    const double smooth = (turns - low) / (high - low);
-    const double share = turns < low ? 1 / factor : turns > high ? 1 : (1 - smooth) / factor + smooth;
-    shape.rope_factors.push_back(static_cast<float>(1 / share));
-  }
+  const Llama3Rotation rotation{rope.require("factor"), rope.require("low_freq_factor"), rope.require("high_freq_factor"),
+                                original_context(config, rope, shape)};
+  if (!(rotation.low_freq_factor < rotation.high_freq_factor))
+    throw rope.bad("low_freq_factor",
+                   concat("is ", rotation.low_freq_factor, ", which is not below 'high_freq_factor', ", rotation.high_freq_factor));
+  shape.rope_factors = divisors_of(rotation, base, shape.head_size);
 }
 
 void write_nothing(const Config&, const Rope&, Shape&, double, Keys) {}
@@ -121,6 +116,19 @@ constexpr std::array kinds = {Kind{"default", write_nothing}, Kind{"linear", wri
                               Kind{"llama3", write_llama3}};
 
 }  // namespace
+
+std::vector<float> divisors_of(const Llama3Rotation& rotation, double base, std::uint64_t head_size) {
+  const auto& [factor, low, high, original] = rotation;
+  std::vector<float> divisors;
+  for (std::uint64_t i = 0; i < head_size / 2; ++i) {
+    const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+    const double turns = static_cast<double>(original) * frequency / (2 * std::numbers::pi);
+    const double smooth = (turns - low) / (high - low);
+    const double share = turns < low ? 1 / factor : turns > high ? 1 : (1 - smooth) / factor + smooth;
+    divisors.push_back(static_cast<float>(1 / share));
+  }
+  return divisors;
+}
 
 void write_rope_keys(const Config& config, const Family& family, Shape& shape, gguf::Writer& writer) {
   const Rope rope(config);

@@ -17,12 +17,13 @@ enum class Rows : std::uint8_t { as_they_lie, of_queries, of_keys };
 struct Row {
   std::string_view theirs, ours;
   Rows rows = Rows::as_they_lie;
+  bool outside = false;  // written without the prefix of the text model
 };
 
 constexpr Row whole_rows[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"norm.weight", "output_norm.weight"},
-    {"lm_head.weight", "output.weight"},
+    {"lm_head.weight", "output.weight", Rows::as_they_lie, true},
 };
 
 // Behind "layers.N." and "blk.N.".
@@ -52,9 +53,10 @@ constexpr std::string_view skipped_parts[] = {"vision", "visual", "audio"};
 constexpr std::string_view skipped_starts[] = {"multi_modal_projector.", "mtp."};
 constexpr std::string_view skipped_ends[] = {".rotary_emb.inv_freq", ".masked_bias", ".input_scale", ".k_scale", ".v_scale"};
 
-/// "layers.12.mlp..." to 12 and what follows; nothing for another name.
-std::optional<std::uint64_t> take_layer(std::string_view& name) {
-  constexpr std::string_view front = "layers.";
+constexpr std::string_view their_layers = "layers.", our_layers = "blk.";
+
+/// "layers.12.mlp..." to 12 and what follows; nothing for a name with another front.
+std::optional<std::uint64_t> take_layer(std::string_view& name, std::string_view front) {
   if (!name.starts_with(front)) return std::nullopt;
   std::uint64_t layer = 0;
   const char* const begin = name.data() + front.size();
@@ -83,14 +85,20 @@ std::optional<Target> target_of(std::string_view name, const Shape& shape) {
       break;
     }
   const std::string_view all = name;
-  const std::optional<std::uint64_t> layer = take_layer(name);
+  const std::optional<std::uint64_t> layer = take_layer(name, their_layers);
   if (layer && *layer >= shape.layers) return Target{};  // next-token layers
   const std::span<const Row> rows = layer ? std::span<const Row>(layer_rows) : std::span<const Row>(whole_rows);
   if (const auto at = std::ranges::find(rows, name, &Row::theirs); at != rows.end()) {
     if (shape.tied && at->ours == "output.weight") return Target{};
-    return Target{layer ? concat("blk.", *layer, ".", at->ours) : std::string(at->ours), at->rows};
+    return Target{layer ? concat(our_layers, *layer, ".", at->ours) : std::string(at->ours), at->rows};
   }
   return is_skipped(all) ? std::optional(Target{}) : std::nullopt;
+}
+
+/// The heads whose rows lie otherwise in the graph; 0 for none.
+std::uint64_t permuted_heads(Rows rows, const Family& family, const Shape& shape) {
+  if (!family.interleaves || rows == Rows::as_they_lie) return 0;
+  return rows == Rows::of_queries ? shape.heads : shape.kv_heads;
 }
 
 gguf::AssembledTensor assembled(const StoredTensor& stored, const std::string& file, const Target& target, const Family& family,
@@ -113,8 +121,7 @@ gguf::AssembledTensor assembled(const StoredTensor& stored, const std::string& f
   made.tensor.offset = info.offset;
   made.lying_bytes = info.bytes;
   Change change{0, info.shape.front(), dtype, made.tensor.dtype};
-  if (family.interleaves && target.rows != Rows::as_they_lie) {
-    change.heads = target.rows == Rows::of_queries ? shape.heads : shape.kv_heads;
+  if (change.heads = permuted_heads(target.rows, family, shape); change.heads != 0) {
     if (change.rows != change.heads * shape.head_size || shape.head_size % 2 != 0)
       throw refused(QUERN_BAD_MODEL, concat("has ", change.rows, " rows; config.json gives ", change.heads, " heads of ", shape.head_size,
                                             ", and heads are rotated in pairs"));
@@ -144,7 +151,7 @@ std::vector<gguf::AssembledTensor> assembled_tensors(const Shards& shards, const
   }
   if (!shape.rope_factors.empty()) {
     gguf::AssembledTensor factors;
-    factors.tensor.name = "rope_freqs.weight";
+    factors.tensor.name = made_tensor;
     factors.tensor.n_dims = 1;
     factors.tensor.dims[0] = shape.rope_factors.size();
     factors.tensor.dtype = QUERN_F32;
@@ -152,6 +159,16 @@ std::vector<gguf::AssembledTensor> assembled_tensors(const Shards& shards, const
     all.push_back(std::move(factors));
   }
   return all;
+}
+
+std::optional<DirectoryTensor> directory_tensor(std::string_view ours, const Family& family, const Shape& shape) {
+  const std::optional<std::uint64_t> layer = take_layer(ours, our_layers);
+  const std::span<const Row> rows = layer ? std::span<const Row>(layer_rows) : std::span<const Row>(whole_rows);
+  const auto at = std::ranges::find(rows, ours, &Row::ours);
+  if (at == rows.end() || (layer && *layer >= shape.layers)) return std::nullopt;
+  const std::string_view front = at->outside ? "" : "model.";
+  return DirectoryTensor{layer ? concat(front, their_layers, *layer, ".", at->theirs) : concat(front, at->theirs),
+                         permuted_heads(at->rows, family, shape)};
 }
 
 }  // namespace quern::directory

@@ -7,6 +7,9 @@
 
 #include "quern/models/gguf.hpp"
 
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace quern::directory {
@@ -15,5 +18,17 @@ namespace quern::directory {
 /// Error(QUERN_UNSUPPORTED) for a tensor that the table does not have, or of a type that holds no weights.
 std::vector<gguf::AssembledTensor> assembled_tensors(const Shards& shards, const Family& family, const Shape& shape,
                                                      std::uint32_t first_file);
+
+/// The place of a tensor of the graph in a directory.
+struct DirectoryTensor {
+  std::string name;
+  std::uint64_t heads = 0;  // whose rows are to be put in the directory's order (rows_from_graph); 0: none
+};
+
+/// The same table backwards. Nothing for a tensor that it does not have.
+std::optional<DirectoryTensor> directory_tensor(std::string_view ours, const Family& family, const Shape& shape);
+
+/// What the reader makes of config.json's rotation and no directory holds.
+inline constexpr std::string_view made_tensor = "rope_freqs.weight";
 
 }  // namespace quern::directory

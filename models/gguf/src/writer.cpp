@@ -1,6 +1,7 @@
 // See gguf_writer.hpp.
 #include "ggml_types.hpp"
 #include "parse.hpp"
+#include "split.hpp"
 #include "value_types.hpp"
 
 #include "quern/base/terminal_text.hpp"
@@ -58,6 +59,13 @@ std::uint32_t ggml_type_of(quern_dtype dtype) {
   for (std::uint32_t id = 0; const GgmlType* type = find_ggml_type(id); ++id)
     if (dtype != QUERN_DTYPE_NONE && type->dtype == dtype) return id;
   throw Error(QUERN_INVALID_ARGUMENT, concat("type ", dtype, " has no place in a GGUF file; these have: ", supported_ggml_types()));
+}
+
+std::string shard_path(const std::string& path, std::uint64_t no, std::uint64_t count) {
+  if (count > max_shards)
+    throw Error(QUERN_INVALID_ARGUMENT, concat(path, ": would be split into ", count, " files; at most ", max_shards, " are read"));
+  constexpr std::string_view end = ".gguf";
+  return shard_path({path.substr(0, path.ends_with(end) ? path.size() - end.size() : path.size()), no, count}, no);
 }
 
 Writer::Writer(std::uint32_t alignment) : alignment_(alignment) {

@@ -13,14 +13,6 @@
 namespace quern::test {
 namespace {
 
-std::vector<std::string> committed_models() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(test_data + "architecture"))
-    if (entry.path().extension() == ".gguf") names.push_back(entry.path().filename().string());
-  std::ranges::sort(names);
-  return names;
-}
-
 quern_dtype as_it_lies(const gguf::TensorInfo& tensor) { return tensor.dtype; }
 quern_dtype all_bf16(const gguf::TensorInfo&) { return QUERN_BF16; }
 quern_dtype all_f32(const gguf::TensorInfo&) { return QUERN_F32; }
@@ -82,11 +74,8 @@ TEST_P(DirectoryFamilies, HaveTheTensorsAndNumbersOfTheirGguf) {
   expect_same_model(model, {1, Spelling::transformers5, mixed});
 }
 
-INSTANTIATE_TEST_SUITE_P(Committed, DirectoryFamilies, testing::ValuesIn(committed_models()), [](const auto& info) {
-  std::string name = info.param.substr(0, info.param.find('.'));
-  std::ranges::replace(name, '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Committed, DirectoryFamilies, testing::ValuesIn(committed_models()),
+                         [](const auto& info) { return test_name(info.param); });
 
 /// A llama of 3 layers in a folder, changed, and opened.
 class DirectoryVariants : public testing::Test {

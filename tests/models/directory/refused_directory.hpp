@@ -1,4 +1,4 @@
-// A directory of a small model, which is read, and what opening it says after a change.
+// The committed models; and a directory of a small one, which is read, and what opening it says after a change.
 #pragma once
 
 #include "written_directory.hpp"
@@ -9,11 +9,28 @@
 #include "quern/models/directory.hpp"
 #include "quern/models/tokenizer.hpp"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace quern::test {
 
 inline const std::string test_data = QUERN_SOURCE_DIR "/tests/data/";
+
+inline std::vector<std::string> committed_models() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(test_data + "architecture"))
+    if (entry.path().extension() == ".gguf") names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+/// "llama-11.gguf" as a name of a test.
+inline std::string test_name(const std::string& model) {
+  std::string name = model.substr(0, model.find('.'));
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 class RefusableDirectory {
  public:

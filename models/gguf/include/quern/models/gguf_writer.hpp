@@ -21,6 +21,10 @@ namespace quern::gguf {
 /// The number by which the file names a type that the reader takes. Throws Error(QUERN_INVALID_ARGUMENT) for any other.
 std::uint32_t ggml_type_of(quern_dtype dtype);
 
+/// Of file `no` of `count`, from 1, of a model that is split: "dir/name.gguf" to "dir/name-00001-of-00003.gguf". 1024 files at most, or
+/// Error(QUERN_INVALID_ARGUMENT).
+std::string shard_path(const std::string& path, std::uint64_t no, std::uint64_t count);
+
 /// Declare keys and tensors, begin(), append the bytes in the order of order(), commit(). Without commit() nothing stays. A step out of
 /// turn is Error(QUERN_INVALID_ARGUMENT), as is all that the reader would not take.
 class Writer {
