@@ -378,6 +378,8 @@ std::string* CommandLine::model() {
     case Verb::eval: return &eval.model.path;
     case Verb::bench: return &bench.model.path;
     case Verb::show: return &show.path;
+    case Verb::quantize: return &quantize.in;
+    case Verb::imatrix: return &imatrix.model;
     case Verb::estimate: return estimate.model.path.empty() ? nullptr : &estimate.model.path;
     default: return nullptr;
   }

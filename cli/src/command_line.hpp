@@ -30,6 +30,8 @@ enum class Verb {
   trace,
   train,
   merge,
+  quantize,
+  imatrix,
   export_adapter
 };
 
@@ -178,6 +180,21 @@ struct AdapterFlags {
   bool gguf = false;
 };
 
+struct QuantizeFlags {
+  std::string in, out, type;
+  std::optional<std::string> imatrix, output_type, embedding_type;
+  std::vector<std::string> tensor_types;  // "REGEX=TYPE"
+  bool pure = false;
+  bool allow_requantize = false;
+  bool dry_run = false;
+};
+
+struct ImatrixFlags {
+  std::string model, text, out;
+  std::vector<std::string> inputs;  // of the same model, to add to
+  std::uint64_t chunks = 0;         // 0: the whole text
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   std::string verb_name;         // "" for --show-config without a verb
@@ -199,6 +216,8 @@ struct CommandLine {
   TraceFlags trace;
   TrainFlags train;
   AdapterFlags adapter;
+  QuantizeFlags quantize;
+  ImatrixFlags imatrix;
   DoctorFlags doctor;
   DevicesFlags devices;
 

@@ -151,6 +151,8 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->step_rows_ = rows_of_step(model->shape_, file, model->devices_, model->sequences_, model->context_, options.kv_dtype);
   models::StepOptions how = step_options(model->step_rows_, model->sequences_, model->context_, options.kv_dtype, options.exact,
                                          *model->runtime_, model->devices_, options.embeddings);
+  how.operand_sums = options.operand_sums;
+  how.early_outputs &= !options.operand_sums;  // all rows count
   add_adapters(how, options.adapters, model->shape_);
   model->adapters_ = how.adapters;
   model->step_ = std::make_unique<models::StepGraph>(models::build_step(model->shape_, file, how));

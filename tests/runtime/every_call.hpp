@@ -435,6 +435,23 @@ inline const std::vector<ApiCall>& every_call() {
          const quern_merge_adapter one{sizeof one, adapter.c_str(), 1};
          return quern_merge(w.runtime, w.model_file.c_str(), &one, 1, nullptr, (w.folder + "/merged.gguf").c_str());
        }},
+      {"quern_quantize", on_owner,
+       [](World& w) {
+         quern_quantize_options options{};
+         options.struct_size = sizeof options;
+         options.type = "Q8_0";
+         const quern_quantize_options* chosen = &options;
+         const std::string out = w.folder + "/quantised.gguf";
+         std::filesystem::remove(out);
+         return text_made([&](auto** text) { return quern_quantize(w.runtime, w.model_file.c_str(), out.c_str(), chosen, text); });
+       }},
+      {"quern_imatrix", on_owner,
+       [](World& w) {
+         const std::string out = w.folder + "/matrix.gguf";
+         return text_made([&](auto** text) {
+           return quern_imatrix(w.runtime, w.model_file.c_str(), "a b c", 5, nullptr, out.c_str(), text);
+         });
+       }},
       {"quern_export_adapter", alone,
        [](World& w) {
          return quern_export_adapter((w.folder + "/run").c_str(), w.model_file.c_str(), QUERN_ADAPTER_GGUF, QUERN_F32,

@@ -53,8 +53,9 @@ BlockLayout::Field BlockLayout::field_of(const quern_format_field& field) {
       const std::uint32_t at = bit_address(piece, entry);
       for (std::uint32_t have = 0; have < piece.bits;) {
         const std::uint32_t shift = (at + have) % 8, take = std::min(8 - shift, piece.bits - have);
-        made.bits.push_back({static_cast<std::uint16_t>(entry), static_cast<std::uint16_t>((at + have) / 8), static_cast<std::uint8_t>(shift),
-                             static_cast<std::uint8_t>((1u << take) - 1), static_cast<std::uint8_t>(piece.shift + have)});
+        made.bits.push_back({static_cast<std::uint16_t>(entry), static_cast<std::uint16_t>((at + have) / 8),
+                             static_cast<std::uint8_t>(shift), static_cast<std::uint8_t>((1u << take) - 1),
+                             static_cast<std::uint8_t>(piece.shift + have)});
         have += take;
       }
     }
@@ -101,7 +102,8 @@ void BlockLayout::pack(const Block& block, std::byte* bytes) const noexcept {
 
 void BlockLayout::unpack(const std::byte* bytes, Block& block) const noexcept {
   block.scale = sdk::from_f16(half_at(bytes + scale_at_));
-  if (formula_ == QUERN_FORMULA_OFFSET || formula_ == QUERN_FORMULA_SUPER_OFFSET) block.minimum = sdk::from_f16(half_at(bytes + minimum_at_));
+  if (formula_ == QUERN_FORMULA_OFFSET || formula_ == QUERN_FORMULA_SUPER_OFFSET)
+    block.minimum = sdk::from_f16(half_at(bytes + minimum_at_));
   std::array<int, most_elements> stored{};
   const auto get = [&](const Field& field, auto* numbers, int count) {
     std::fill_n(stored.begin(), count, 0);

@@ -71,8 +71,7 @@ inline float value_of(const BlockLayout& layout, const Block& block, int i) noex
     case QUERN_FORMULA_SYMMETRIC: return block.scale * code;
     case QUERN_FORMULA_OFFSET: return block.scale * code + block.minimum;
     case QUERN_FORMULA_SUPER_SYMMETRIC: return block.scale * static_cast<float>(block.scales[g]) * code;
-    default:
-      return block.scale * static_cast<float>(block.scales[g]) * code - block.minimum * static_cast<float>(block.minima[g]);
+    default: return block.scale * static_cast<float>(block.scales[g]) * code - block.minimum * static_cast<float>(block.minima[g]);
   }
 }
 

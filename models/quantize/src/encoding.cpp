@@ -35,9 +35,10 @@ void encode_block(const BlockLayout& layout, const float* x, const float* weight
   Block rounded, fitted;
   round_block(layout, x, rounded);
   if (!std::isfinite(rounded.scale) || !std::isfinite(rounded.minimum))
-    throw Error(QUERN_INVALID_ARGUMENT, concat("a block with the number ", *std::max_element(x, x + layout.elements(), [](float a, float b) {
-                                                 return std::fabs(a) < std::fabs(b);
-                                               }), " has a scale beyond the largest of f16; use bf16 or f32"));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat("a block with the number ",
+                       *std::max_element(x, x + layout.elements(), [](float a, float b) { return std::fabs(a) < std::fabs(b); }),
+                       " has a scale beyond the largest of f16; use bf16 or f32"));
   fit_block(layout, x, scaled, fitted);
   const bool better = error_of(layout, fitted, x, scaled) < error_of(layout, rounded, x, scaled);
   layout.pack(better ? fitted : rounded, out);
@@ -53,7 +54,8 @@ std::uint64_t block_elements(quern_dtype dtype) noexcept {
 
 std::uint64_t encoded_bytes(quern_dtype dtype, std::uint64_t elements) noexcept {
   const BlockLayout* layout = BlockLayout::find(dtype);
-  return layout == nullptr ? elements * models::float_bytes(dtype) : elements / static_cast<std::uint64_t>(layout->elements()) * layout->bytes();
+  return layout == nullptr ? elements * models::float_bytes(dtype)
+                           : elements / static_cast<std::uint64_t>(layout->elements()) * layout->bytes();
 }
 
 void encode_rows(quern_dtype dtype, std::span<const float> rows, std::span<const float> weights, std::span<std::byte> out) {

@@ -131,7 +131,8 @@ Line fit_line(const float* x, const float* w, Limits limits, bool below) noexcep
     if (!(det > 0)) return false;
     Line line{(all_w * s.xc - all_x * s.c) / det, (s.cc * all_x - s.c * s.xc) / det};
     if (below && line.minimum > 0) line = {s.xc / s.cc, 0};
-    const float error = line.scale * (line.scale * s.cc - 2 * s.xc + 2 * line.minimum * s.c) + line.minimum * (line.minimum * all_w - 2 * all_x);
+    const float error =
+        line.scale * (line.scale * s.cc - 2 * s.xc + 2 * line.minimum * s.c) + line.minimum * (line.minimum * all_w - 2 * all_x);
     if (!(line.scale > 0) || !(error < least)) return false;
     least = error;
     best = line;

@@ -23,7 +23,8 @@ std::vector<double> numbers_of(const gguf::File& file, const gguf::TensorInfo& t
   const gguf::TensorBytes read = file.read(tensor);
   const std::vector<float> floats = models::decode_floats(QUERN_F32, read.bytes());
   for (const float x : floats)
-    if (!std::isfinite(x) || x < 0) throw file.bad_tensor(tensor.name, concat("has ", x, "; sums of squares and counts are finite and not negative"));
+    if (!std::isfinite(x) || x < 0)
+      throw file.bad_tensor(tensor.name, concat("has ", x, "; sums of squares and counts are finite and not negative"));
   return {floats.begin(), floats.end()};
 }
 
@@ -41,7 +42,8 @@ Importance of_gguf(const gguf::File& file) {
     const gguf::TensorInfo& counts = file.require_tensor(weight + std::string(counts_end));
     entry.counts = numbers_of(file, counts);
     if (entry.counts.empty() || tensor.elements() != tensor.dims[0] * entry.counts.size())
-      throw file.bad_tensor(counts.name, concat("has ", entry.counts.size(), " counts for ", tensor.elements() / tensor.dims[0], " matrices"));
+      throw file.bad_tensor(counts.name,
+                            concat("has ", entry.counts.size(), " counts for ", tensor.elements() / tensor.dims[0], " matrices"));
   }
   if (made.entries.empty()) throw Error(QUERN_BAD_MODEL, concat(file.name(), ": has no tensor whose name ends in ", sums_end));
   const auto small = [&](std::string_view key) {

@@ -62,7 +62,8 @@ Importance importance_of_dat(const std::string& path) {
     std::memcpy(sums.data(), reader.take(sums.size() * sizeof(float), "sums").data(), sums.size() * sizeof(float));
     ImportanceEntry entry;
     for (const float sum : sums) {
-      if (!std::isfinite(sum) || sum < 0) throw reader.bad(concat("'", name, "' has ", sum, "; sums of squares are finite and not negative"));
+      if (!std::isfinite(sum) || sum < 0)
+        throw reader.bad(concat("'", name, "' has ", sum, "; sums of squares are finite and not negative"));
       entry.sums.push_back(static_cast<double>(sum) * chunk_tokens);
     }
     entry.counts = {static_cast<double>(chunks) * chunk_tokens};

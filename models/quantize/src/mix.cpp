@@ -51,17 +51,17 @@ constexpr MixRow mixes[] = {
 
 constexpr std::pair<std::string_view, std::string_view> other_names[] = {{"Q4_K", "Q4_K_M"}, {"Q5_K", "Q5_K_M"}};
 
-constexpr std::string_view not_written[] = {"Q1_0",    "Q2_0",   "Q2_K",    "Q2_K_S", "Q3_K",   "Q3_K_S", "Q3_K_M", "Q3_K_L", "IQ1_S", "IQ1_M",
-                                            "IQ2_XXS", "IQ2_XS", "IQ2_S",   "IQ2_M",  "IQ3_XXS", "IQ3_XS", "IQ3_S",  "IQ3_M",  "IQ4_NL", "IQ4_XS",
-                                            "TQ1_0",   "TQ2_0",  "MXFP4_MOE", "NVFP4"};
+constexpr std::string_view not_written[] = {"Q1_0",  "Q2_0",  "Q2_K",    "Q2_K_S", "Q3_K",  "Q3_K_S", "Q3_K_M",    "Q3_K_L",
+                                            "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M",  "IQ3_XXS",   "IQ3_XS",
+                                            "IQ3_S", "IQ3_M", "IQ4_NL",  "IQ4_XS", "TQ1_0", "TQ2_0",  "MXFP4_MOE", "NVFP4"};
 
 /// Where rows are no whole blocks of the first.
 constexpr std::pair<quern_dtype, quern_dtype> fallbacks[] = {{QUERN_Q4_K, QUERN_Q5_0}, {QUERN_Q5_K, QUERN_Q5_1}, {QUERN_Q6_K, QUERN_Q8_0}};
 
 /// Tensors that stay as they are, by a part of their name.
-constexpr std::string_view never[] = {"_norm.weight",  "ffn_gate_inp.weight", "ffn_gate_tid2eid.weight", "altup",       "laurel",
-                                      "per_layer_model_proj", "ssm_conv1d", "shortconv.conv.weight",     "position_embd", "token_types",
-                                      "attn_rel_b.weight"};
+constexpr std::string_view never[] = {
+    "_norm.weight", "ffn_gate_inp.weight",   "ffn_gate_tid2eid.weight", "altup",       "laurel",           "per_layer_model_proj",
+    "ssm_conv1d",   "shortconv.conv.weight", "position_embd",           "token_types", "attn_rel_b.weight"};
 
 std::string capitals(std::string_view text) {
   std::string made(text);
@@ -174,7 +174,8 @@ class Chooser {
 
   quern_dtype by_rule(Part part, std::uint64_t layer, std::uint64_t count) const {
     for (const MixRow::Rule& rule : row_.rules)
-      if (rule.dtype != QUERN_DTYPE_NONE && rule.part == part && (!rule.with_importance || options_.importance) && holds(rule.layers, layer, count))
+      if (rule.dtype != QUERN_DTYPE_NONE && rule.part == part && (!rule.with_importance || options_.importance) &&
+          holds(rule.layers, layer, count))
         return rule.dtype;
     return row_.mix.base;
   }
@@ -208,7 +209,8 @@ const Mix& mix_of(std::string_view name) {
 quern_dtype tensor_type_of(std::string_view what, std::string_view name) {
   const std::optional<quern_dtype> dtype = graph::dtype_from_name(small_letters(name));
   if (!dtype || block_elements(*dtype) == 0)
-    throw Error(QUERN_INVALID_ARGUMENT, concat(what, ": '", name, "' is no type of tensors that is written; these are: f32, f16, bf16, q4_0, q4_1, "
+    throw Error(QUERN_INVALID_ARGUMENT, concat(what, ": '", name,
+                                               "' is no type of tensors that is written; these are: f32, f16, bf16, q4_0, q4_1, "
                                                "q5_0, q5_1, q8_0, q4_k, q5_k, q6_k"));
   return *dtype;
 }

@@ -30,9 +30,7 @@ void write(const std::string& path, const std::string& bytes) { std::ofstream(pa
 std::string word(std::int32_t number) { return std::string(reinterpret_cast<const char*>(&number), 4); }
 std::string word(float number) { return std::string(reinterpret_cast<const char*>(&number), 4); }
 
-std::string dat() {
-  return word(1) + word(3) + "a.w" + word(4) + word(2) + word(8.0f) + word(2.0f) + word(4) + word(5) + "x.txt";
-}
+std::string dat() { return word(1) + word(3) + "a.w" + word(4) + word(2) + word(8.0f) + word(2.0f) + word(4) + word(5) + "x.txt"; }
 
 quern_status refusal(const std::string& path, std::string& text) {
   try {

@@ -26,9 +26,7 @@ gguf::File model(const Shape& shape, std::vector<std::byte>& bytes) {
   writer.string("general.architecture", shape.architecture);
   writer.u32(shape.architecture + ".block_count", shape.layers);
   if (shape.experts > 0) writer.u32(shape.architecture + ".expert_count", shape.experts);
-  const auto matrix = [&](const std::string& name) {
-    writer.tensor_f32(name, {shape.hidden, 1}, std::vector<float>(shape.hidden));
-  };
+  const auto matrix = [&](const std::string& name) { writer.tensor_f32(name, {shape.hidden, 1}, std::vector<float>(shape.hidden)); };
   const auto vector = [&](const std::string& name) { writer.tensor_f32(name, {4}, std::vector<float>(4)); };
   matrix("token_embd.weight");
   vector("output_norm.weight");
@@ -105,7 +103,8 @@ TEST(Mix, TheOthers) {
 TEST(Mix, SomeTensorsStay) {
   for (const char* mix : {"Q4_K_M", "F16"}) {
     const auto found = types({}, mix);
-    for (const char* part : {"output_norm.weight", "blk.5.attn_norm.weight", "blk.5.ffn_gate_inp.weight", "blk.5.some_norm.weight", "blk.5.attn_q.bias"})
+    for (const char* part :
+         {"output_norm.weight", "blk.5.attn_norm.weight", "blk.5.ffn_gate_inp.weight", "blk.5.some_norm.weight", "blk.5.attn_q.bias"})
       EXPECT_EQ(found.at(part), QUERN_F32) << part;
   }
 }

@@ -14,9 +14,9 @@
 namespace quern::quantize {
 
 struct Mix {
-  std::string_view name;          // "Q4_K_M"
-  std::uint32_t file_type;        // general.file_type
-  quern_dtype base;               // of tensors for which there is no rule
+  std::string_view name;    // "Q4_K_M"
+  std::uint32_t file_type;  // general.file_type
+  quern_dtype base;         // of tensors for which there is no rule
 };
 
 /// By its name, in capitals or not; "Q4_K" is Q4_K_M. Throws Error: QUERN_UNSUPPORTED for a mix of llama-quantize that Quern does not write,
@@ -35,11 +35,11 @@ struct TensorRule {
 TensorRule tensor_rule(const std::string& text);
 
 struct MixOptions {
-  std::vector<TensorRule> rules = {};               // the first that matches counts
-  quern_dtype output = QUERN_DTYPE_NONE;            // of the head
-  quern_dtype embedding = QUERN_DTYPE_NONE;         // of the table of embeddings
-  bool pure = false;                                // all tensors get the base type
-  bool importance = false;                          // there is a matrix
+  std::vector<TensorRule> rules = {};        // the first that matches counts
+  quern_dtype output = QUERN_DTYPE_NONE;     // of the head
+  quern_dtype embedding = QUERN_DTYPE_NONE;  // of the table of embeddings
+  bool pure = false;                         // all tensors get the base type
+  bool importance = false;                   // there is a matrix
 };
 
 struct TensorChoice {
