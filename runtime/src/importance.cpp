@@ -28,7 +28,8 @@ std::vector<std::vector<std::int32_t>> chunks_of(const Model& model, std::string
   const bool begins = tokenizer.adds_bos() && tokenizer.bos();
   std::vector<std::vector<std::int32_t>> chunks;
   for (std::size_t at = 0; at + length <= ids.size() && (most == 0 || chunks.size() < most); at += length) {
-    std::vector<std::int32_t>& chunk = chunks.emplace_back(ids.begin() + static_cast<std::ptrdiff_t>(at), ids.begin() + static_cast<std::ptrdiff_t>(at + length));
+    std::vector<std::int32_t>& chunk =
+        chunks.emplace_back(ids.begin() + static_cast<std::ptrdiff_t>(at), ids.begin() + static_cast<std::ptrdiff_t>(at + length));
     if (begins) chunk.front() = *tokenizer.bos();
   }
   return chunks;

@@ -11,9 +11,9 @@
 namespace quern::runtime {
 
 struct ImportanceOptions {
-  std::string dataset;              // what the file says of the text
-  std::vector<std::string> inputs;  // matrices of the same model to add to
-  std::uint64_t most_chunks = 0;    // 0: the whole text
+  std::string dataset;                                                    // what the file says of the text
+  std::vector<std::string> inputs;                                        // matrices of the same model to add to
+  std::uint64_t most_chunks = 0;                                          // 0: the whole text
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // tokens; false cancels
 };
 

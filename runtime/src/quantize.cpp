@@ -151,7 +151,9 @@ std::string quantize(const std::string& in, const std::string& out, const Quanti
     const auto take = [&](std::span<const std::byte> bytes) {
       writer.append(bytes);
       written += bytes.size();
-      done = begun + (whole == 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(tensor.bytes) * static_cast<double>(written) / static_cast<double>(whole)));
+      done = begun + (whole == 0 ? 0
+                                 : static_cast<std::uint64_t>(static_cast<double>(tensor.bytes) * static_cast<double>(written) /
+                                                              static_cast<double>(whole)));
       if (options.progress && !options.progress(done, total)) throw Error(QUERN_CANCELLED, concat(in, ": quantising was cancelled"));
     };
     if (choices[i].dtype == tensor.dtype) {

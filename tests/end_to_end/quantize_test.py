@@ -40,7 +40,8 @@ class Quantize(QuantizeCase):
                 self.assertEqual({name: t["dtype"].lower() for name, t in tensors.items()}, {t["name"]: t["to"] for t in report["tensors"]})
                 self.assertEqual(sum(t["bytes"] for t in tensors.values()), report["bytes"])
                 self.assertEqual(report["type"], kind)
-                found[kind] = self.divergence(out)
+                if not kind.startswith(("Q4_K", "Q5_K", "Q6_K")):  # rows of this model are too short for them
+                    found[kind] = self.divergence(out)
         self.assertLess(found["F32"], 1e-9)  # the same numbers; sums of the same order
         self.assertLess(max(found["F16"], found["BF16"]), found["Q8_0"])
         self.assertLess(found["Q8_0"], min(found["Q5_1"], found["Q5_0"]))

@@ -30,7 +30,8 @@ int imatrix_verb(const CommandLine& line, const Settings& settings) {
   check_architecture(flags.model);
   const quern_imatrix_options* chosen = &options;
   const char* bytes = text.data();
-  const auto report = make<Text>(quern_imatrix, runtime.get(), flags.model.c_str(), bytes, std::uint64_t{text.size()}, chosen, flags.out.c_str());
+  const auto report =
+      make<Text>(quern_imatrix, runtime.get(), flags.model.c_str(), bytes, std::uint64_t{text.size()}, chosen, flags.out.c_str());
   progress.end();
   const Json result = Json::parse(view(report));
   if (line.json) {

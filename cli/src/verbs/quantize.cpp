@@ -27,8 +27,10 @@ std::string words_of(const Json& report, const QuantizeFlags& flags) {
   }
   std::string out;
   for (const auto& [type, share] : shares) {
-    out += type + std::string(type.size() < 6 ? 6 - type.size() : 1, ' ') + std::to_string(share.tensors) + " tensors, " + byte_words(share.bytes);
-    if (share.fallen_back > 0) out += ", " + std::to_string(share.fallen_back) + " of them in place of a type whose blocks do not fill a row";
+    out += type + std::string(type.size() < 6 ? 6 - type.size() : 1, ' ') + std::to_string(share.tensors) + " tensors, " +
+           byte_words(share.bytes);
+    if (share.fallen_back > 0)
+      out += ", " + std::to_string(share.fallen_back) + " of them in place of a type whose blocks do not fill a row";
     out += "\n";
   }
   return out + (flags.dry_run ? "would be " : flags.out + ": ") + byte_words(report.at("bytes").get<std::uint64_t>()) + ", " +
