@@ -74,7 +74,7 @@ void measure(const std::shared_ptr<Runtime>& runtime, const std::string& path, s
     if (options.progress && !options.progress((c + 1) * chunks[c].size(), chunks.size() * chunks[c].size()))
       throw Error(QUERN_CANCELLED, concat(path, ": measuring was cancelled"));
   }
-  to.datasets = {options.dataset};
+  if (!options.dataset.empty()) to.datasets = {options.dataset};
   to.chunks = static_cast<std::uint32_t>(chunks.size());
   to.chunk_tokens = static_cast<std::uint32_t>(chunks.front().size());
 }
