@@ -379,6 +379,8 @@ std::string* CommandLine::model() {
     case Verb::bench: return &bench.model.path;
     case Verb::show: return &show.path;
     case Verb::convert: return &convert.from;
+    case Verb::quantize: return &quantize.in;
+    case Verb::imatrix: return &imatrix.model;
     case Verb::estimate: return estimate.model.path.empty() ? nullptr : &estimate.model.path;
     default: return nullptr;
   }

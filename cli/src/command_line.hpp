@@ -31,7 +31,9 @@ enum class Verb {
   train,
   merge,
   export_adapter,
-  convert
+  convert,
+  quantize,
+  imatrix
 };
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
@@ -186,6 +188,21 @@ struct ConvertFlags {
   std::optional<std::string> shard_size;  // "2G"
 };
 
+struct QuantizeFlags {
+  std::string in, out, type;
+  std::optional<std::string> imatrix, output_type, embedding_type;
+  std::vector<std::string> tensor_types;  // "REGEX=TYPE"
+  bool pure = false;
+  bool allow_requantize = false;
+  bool dry_run = false;
+};
+
+struct ImatrixFlags {
+  std::string model, text, out;
+  std::vector<std::string> inputs;  // of the same model, to add to
+  std::uint64_t chunks = 0;         // 0: the whole text
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   std::string verb_name;         // "" for --show-config without a verb
@@ -208,6 +225,8 @@ struct CommandLine {
   TrainFlags train;
   AdapterFlags adapter;
   ConvertFlags convert;
+  QuantizeFlags quantize;
+  ImatrixFlags imatrix;
   DoctorFlags doctor;
   DevicesFlags devices;
 

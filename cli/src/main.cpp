@@ -74,6 +74,8 @@ int dispatch(const std::vector<std::string>& arguments) {
     case Verb::trace: return trace_verb(line);
     case Verb::train: return train_verb(line, settings);
     case Verb::merge: return merge_verb(line, settings);
+    case Verb::quantize: return quantize_verb(line, settings);
+    case Verb::imatrix: return imatrix_verb(line, settings);
     case Verb::export_adapter: return export_verb(line);
     case Verb::convert: return convert_verb(line, settings);
     case Verb::rm: return rm_verb(line, settings);

@@ -270,6 +270,45 @@ VerbApp add_merge(CLI::App& program, CommandLine& line) {
   return {Verb::merge, app};
 }
 
+VerbApp add_quantize(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("quantize", "Write a model with its weights in other types, as a GGUF file.");
+  QuantizeFlags& flags = line.quantize;
+  app->add_option("MODEL", flags.in, "a GGUF file, a Hugging Face directory, or a name")->required();
+  app->add_option("OUT", flags.out, "the file to write; it must not exist")->required();
+  app->add_option("TYPE", flags.type, "F32, F16, BF16, Q8_0, Q6_K, Q5_K_M, Q5_K_S, Q4_K_M, Q4_K_S, Q5_1, Q5_0, Q4_1 or Q4_0")->required();
+  app->add_option("--imatrix", flags.imatrix, "an importance matrix of quern imatrix: columns with large inputs count more")
+      ->type_name("FILE")
+      ->default_str("none");
+  add_list_option(*app, "--tensor-type", flags.tensor_types, "REGEX=TYPE",
+                  "the type of tensors in whose names the expression is found; may be repeated, the first that matches counts");
+  app->add_option("--output-type", flags.output_type, "the type of output.weight, or of the table that is used as such")
+      ->type_name("TYPE")
+      ->default_str("by the type of the file");
+  app->add_option("--embedding-type", flags.embedding_type, "the type of token_embd.weight")
+      ->type_name("TYPE")
+      ->default_str("by the type of the file");
+  app->add_flag("--pure", flags.pure, "give all matrices the type that the file is named after");
+  app->add_flag("--allow-requantize", flags.allow_requantize, "take weights that are quantised already; what they lost stays lost");
+  app->add_flag("--dry-run", flags.dry_run, "print the types and sizes, and write nothing");
+  add_setting_flags(*app, line.settings, for_backends | for_models);
+  return {Verb::quantize, app};
+}
+
+VerbApp add_imatrix(CLI::App& program, CommandLine& line) {
+  CLI::App* app =
+      program.add_subcommand("imatrix", "Measure how large the inputs of a model's weights are over a text, for quern quantize.");
+  ImatrixFlags& flags = line.imatrix;
+  app->add_option("MODEL", flags.model, "a GGUF file, a Hugging Face directory, or a name")->required();
+  app->add_option("TEXT", flags.text, "the text, taken byte for byte; - is standard input")->required();
+  app->add_option("-o,--output", flags.out, "the file to write")->required()->type_name("FILE")->default_str("none");
+  add_list_option(*app, "--in", flags.inputs, "FILE",
+                  "add an importance matrix of the same model, GGUF or llama.cpp's .dat; may be repeated");
+  add_number_option(*app, "--chunks", flags.chunks, "read so many chunks of 512 tokens at most", {.least = 1})
+      ->default_str("the whole text");
+  add_setting_flags(*app, line.settings, for_backends | for_models);
+  return {Verb::imatrix, app};
+}
+
 VerbApp add_export(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("export", "Write an adapter as a PEFT folder, or as a GGUF adapter for llama.cpp.");
   AdapterFlags& flags = line.adapter;
@@ -323,12 +362,13 @@ Parser::Parser(CommandLine& line, const std::string& version)
   program.add_flag("--show-config", line.show_config, "print every setting with its value and where that comes from");
   program.add_flag("--json", line.json, "print --show-config as one JSON object");
   add_manner_flags(program, line.verbose, line.quiet);
-  verbs = {add_run(program, line),   add_tokenize(program, line), add_eval(program, line),
-           add_bench(program, line), add_devices(program, line),  add_doctor(program, line),
-           add_show(program, line),  add_estimate(program, line), add_pull(program, line),
-           add_list(program, line),  add_rm(program, line),       add_monitor(program, line),
-           add_ps(program),          add_trace(program, line),    add_train(program, line),
-           add_merge(program, line), add_export(program, line),   add_convert(program, line)};
+  verbs = {add_run(program, line),    add_tokenize(program, line), add_eval(program, line),
+           add_bench(program, line),  add_devices(program, line),  add_doctor(program, line),
+           add_show(program, line),   add_estimate(program, line), add_pull(program, line),
+           add_list(program, line),   add_rm(program, line),       add_monitor(program, line),
+           add_ps(program),           add_trace(program, line),    add_train(program, line),
+           add_merge(program, line),  add_export(program, line),   add_quantize(program, line),
+           add_imatrix(program, line), add_convert(program, line)};
   for (const VerbSynonym& synonym : verb_synonyms) program.get_subcommand(synonym.verb)->alias(synonym.also);
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");

@@ -176,6 +176,17 @@ class ConvertOptions(Sized):
     _fields_ = [("struct_size", c_uint64), ("type", c_uint32), ("vocabulary_only", c_uint32), ("shard_bytes", c_uint64)]
 
 
+class QuantizeOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("type", c_char_p), ("imatrix", c_char_p), ("tensor_types", c_void_p), ("tensor_type_count", c_uint64),
+                ("output_type", c_char_p), ("embedding_type", c_char_p), ("pure", c_uint32), ("allow_requantize", c_uint32),
+                ("dry_run", c_uint32), ("reserved", c_uint32), ("progress", ProgressCallback), ("progress_user", c_void_p)]
+
+
+class ImatrixOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("dataset", c_char_p), ("inputs", c_void_p), ("input_count", c_uint64), ("most_chunks", c_uint64),
+                ("progress", ProgressCallback), ("progress_user", c_void_p)]
+
+
 class AdapterInfo(Sized):
     _fields_ = [("struct_size", c_uint64), ("path", c_char_p), ("base_model", c_char_p), ("parameters", c_uint64), ("rank", c_uint64),
                 ("matrices", c_uint64), ("alpha", c_double), ("rslora", c_uint32), ("reserved", c_uint32)]
@@ -191,8 +202,8 @@ STRUCTS = {"quern_runtime_options": RuntimeOptions, "quern_model_options": Model
            "quern_estimate_info": EstimateInfo, "quern_pull_event": PullEvent, "quern_hub_options": HubOptions,
            "quern_training_options": TrainingOptions, "quern_training_step": TrainingStep,
            "quern_training_evaluation": TrainingEvaluation, "quern_training_callbacks": TrainingCallbacks,
-           "quern_merge_adapter": MergeAdapter, "quern_merge_options": MergeOptions, "quern_adapter_info": AdapterInfo,
-           "quern_convert_options": ConvertOptions}
+           "quern_merge_adapter": MergeAdapter, "quern_merge_options": MergeOptions, "quern_convert_options": ConvertOptions,
+           "quern_quantize_options": QuantizeOptions, "quern_imatrix_options": ImatrixOptions, "quern_adapter_info": AdapterInfo}
 
 # What the functions that return a status take. A handle or an out parameter is a pointer.
 _STATUS: "dict[str, list[Any]]" = {
@@ -234,6 +245,8 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_trainer_trace_start": [c_void_p], "quern_trainer_trace_json": [c_void_p, c_void_p],
     "quern_trainer_check_gradients_json": [c_void_p, c_void_p], "quern_trainer_example_json": [c_void_p, c_uint64, c_void_p],
     "quern_merge": [c_void_p, c_char_p, c_void_p, c_uint64, c_void_p, c_char_p],
+    "quern_quantize": [c_void_p, c_char_p, c_char_p, c_void_p, c_void_p],
+    "quern_imatrix": [c_void_p, c_char_p, c_char_p, c_uint64, c_void_p, c_char_p, c_void_p],
     "quern_adapter_load": [c_void_p, c_char_p, c_void_p], "quern_adapter_get_info": [c_void_p, c_void_p],
     "quern_session_use_adapter": [c_void_p, c_uint32, c_void_p, c_double],
     "quern_export_adapter": [c_char_p, c_char_p, c_uint32, c_uint32, c_char_p],

@@ -1279,6 +1279,51 @@ typedef struct quern_convert_options {
  * QUERN_INVALID_ARGUMENT for a number that the type does not hold; QUERN_IO for a place that is taken, and QUERN_PERMISSION. */
 QUERN_API quern_status quern_convert(quern_runtime *runtime, const char *from, const char *out, const quern_convert_options *options);
 
+/* ---- Types of weights, and importance matrices ---------------------------------------------------------- */
+
+typedef struct quern_quantize_options {
+  uint64_t struct_size;
+  const char *type;                 /* of the file: "Q4_K_M", "Q8_0", "F16" ..., in capitals or not */
+  const char *imatrix;              /* an importance matrix, GGUF or llama.cpp's .dat; null: all columns count the same */
+  const char *const *tensor_types;  /* "REGEX=TYPE": tensors in whose names the expression is found; the first one counts */
+  uint64_t tensor_type_count;
+  const char *output_type;          /* of the head; null: by the type of the file */
+  const char *embedding_type;       /* of the table of embeddings; null: by the type of the file */
+  uint32_t pure;                    /* 1: all matrices get the type that the file is named after */
+  uint32_t allow_requantize;        /* 1: weights that lie in blocks already may change */
+  uint32_t dry_run;                 /* 1: nothing is written, and `out` may be null */
+  uint32_t reserved;                /* 0 */
+  quern_progress_callback progress; /* bytes of the model that is read; may be null */
+  void *progress_user;
+} quern_quantize_options;
+
+/* Writes a model (a GGUF file, or a Hugging Face directory) as a GGUF file with other types of weights. Types are those of llama-quantize's file
+ * of the same name, tensor by tensor. Block formats are encoded by weighted least squares on the runtime's threads; its devices are not used. The
+ * bytes do not depend on the number of threads. *report is one JSON object: type, tensors: [{name, shape, from, to, bytes, instead_of (where rows
+ * are no whole blocks of that type)}], bytes_before, bytes, bits_per_weight. `report` may be null. Errors: QUERN_INVALID_ARGUMENT for options that
+ * mean nothing, for an output that exists, and for weights in blocks without allow_requantize; QUERN_UNSUPPORTED for a type that is not written;
+ * QUERN_BAD_MODEL for a malformed model or matrix, and for numbers that a type cannot hold; QUERN_IO and QUERN_PERMISSION; QUERN_CANCELLED. */
+QUERN_API quern_status quern_quantize(quern_runtime *runtime, const char *in, const char *out, const quern_quantize_options *options,
+                                      quern_text **report);
+
+typedef struct quern_imatrix_options {
+  uint64_t struct_size;
+  const char *dataset;             /* what the file says of the text, such as its path; null: "" */
+  const char *const *inputs;       /* importance matrices of the same model, to which the text is added */
+  uint64_t input_count;
+  uint64_t most_chunks;            /* 0: the whole text */
+  int (*progress)(void *user, uint64_t done, uint64_t total); /* tokens; may be null; nonzero ends it */
+  void *progress_user;
+} quern_imatrix_options;
+
+/* Runs a text (text_size bytes) through a model on the runtime's devices, in chunks of 512 tokens that each begin with the model's BOS, and
+ * writes how large the inputs of each weight were: the sum of squares for each column, and the count of tokens. The file is llama.cpp's importance
+ * matrix as GGUF. The head is left out, as there. Tokens behind the last whole chunk are left out, unless there is no whole one. *report is one
+ * JSON object: output, entries, tokens, chunks, chunk_tokens, datasets. `report` may be null. Errors: as quern_model_load; QUERN_INVALID_ARGUMENT for
+ * a text without tokens; QUERN_BAD_MODEL for an input that is malformed or of another model; QUERN_IO and QUERN_PERMISSION; QUERN_CANCELLED. */
+QUERN_API quern_status quern_imatrix(quern_runtime *runtime, const char *model, const char *text, uint64_t text_size,
+                                     const quern_imatrix_options *options, const char *out, quern_text **report);
+
 #ifdef __cplusplus
 }
 #endif

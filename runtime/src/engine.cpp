@@ -328,6 +328,10 @@ void Engine::hidden(std::uint32_t output, std::span<float> out) const {
   program_->read(step_.hidden, static_cast<std::uint64_t>(output) * model_->shape().hidden * sizeof(float), std::as_writable_bytes(out));
 }
 
+void Engine::operand_sums(const models::StepGraph::OperandSum& which, std::span<float> out) const {
+  program_->read(which.value, 0, std::as_writable_bytes(out));
+}
+
 void Engine::start_trace() {
   trace_ = std::make_unique<Trace>();
   program_->record(trace_.get());

@@ -76,6 +76,9 @@ class Engine {
   /// Copies what the head read for one output of the last step: [hidden], after the final norm. Only where the model keeps it.
   void hidden(std::uint32_t output, std::span<float> out) const;
 
+  /// Copies one of the model's operand sums over the rows of the last step: as many as it has columns.
+  void operand_sums(const models::StepGraph::OperandSum& which, std::span<float> out) const;
+
   /// From any thread, and from a signal handler.
   void cancel() noexcept;
   bool cancel_requested() const noexcept { return cancel_requested_; }

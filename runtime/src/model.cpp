@@ -125,6 +125,8 @@ PlacedStep place_best(Runtime& runtime, const gguf::File& file, const models::Hy
     const std::vector<std::shared_ptr<MemoryBudget>>& devices = placed.choice.devices;
     placed.rows = rows_of_step(shape, file, devices, sequences, context, options.kv_dtype);
     placed.options = step_options(placed.rows, sequences, context, options.kv_dtype, options.exact, runtime, devices, options.embeddings);
+    placed.options.operand_sums = options.operand_sums;
+    placed.options.early_outputs &= !options.operand_sums;  // all rows count
     add_adapters(placed.options, options.adapters, shape);
     placed.graph = std::make_unique<models::StepGraph>(models::build_step(shape, file, placed.options));
   };

@@ -21,6 +21,7 @@ struct ModelOptions {
   bool exact = false;  // f32 activations
   quern_dtype kv_dtype = QUERN_F16;
   bool embeddings = false;                                                // steps keep the hidden states of their outputs
+  bool operand_sums = false;                                              // steps sum the squares of what each product reads
   std::vector<std::string> adapters;                                      // files of those that sessions may use at a time
   std::string tokenizer_pre;                                              // as tokenizer_from_gguf() takes it
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // false cancels

@@ -16,7 +16,7 @@ PROGRAM = os.environ["QUERN_PROGRAM"]
 DATA = pathlib.Path(os.environ["QUERN_TEST_DATA"])
 SOURCE = pathlib.Path(os.environ["QUERN_TEST_SOURCE"])
 SANITIZER = os.environ.get("QUERN_TEST_SANITIZER", "")
-VERBS = ("run", "tokenize", "eval", "bench", "devices", "doctor", "show", "estimate", "pull", "list", "rm", "monitor", "ps", "trace", "train", "merge", "export", "convert")
+VERBS = ("run", "tokenize", "eval", "bench", "devices", "doctor", "show", "estimate", "pull", "list", "rm", "monitor", "ps", "trace", "train", "merge", "export", "convert", "quantize", "imatrix")
 MICRO = str(DATA / "gguf/micro-llama-f32.gguf")
 
 

@@ -146,6 +146,16 @@ class Training(unittest.TestCase):
             quern.export_adapter(FOLDER / "run", data / "tiny-llama.gguf", FOLDER / "adapter.gguf", format="gguf")
             with runtime.load(FOLDER / "merged.gguf") as model, model.session() as session:
                 self.assertTrue(session.generate("hello", max_tokens=2, raw=True).ids)
+            measured = quern.imatrix(runtime, data / "tiny-llama.gguf", "hello " * 20, FOLDER / "text.imatrix", dataset="greeting")
+            self.assertEqual((measured["chunks"], measured["datasets"]), (1, ["greeting"]))
+            added = quern.imatrix(runtime, data / "tiny-llama.gguf", b"bye", FOLDER / "both.imatrix", inputs=[FOLDER / "text.imatrix"])
+            self.assertEqual(added["chunks"], 2)
+            written = quern.quantize(runtime, data / "tiny-llama.gguf", FOLDER / "small.gguf", "Q4_0", imatrix=FOLDER / "both.imatrix",
+                                     tensor_types=["ffn_down=q8_0"], embedding_type="f16")
+            self.assertEqual({t["to"] for t in written["tensors"] if "ffn_down" in t["name"]}, {"q8_0"})
+            self.assertEqual(quern.show(FOLDER / "small.gguf")["metadata"]["general.file_type"], 2)
+            with self.assertRaises(quern.Error):
+                quern.quantize(runtime, data / "tiny-llama.gguf", FOLDER / "small.gguf", "Q4_0")
             with runtime.load(data / "tiny-llama.gguf", sequences=2, exact=True, adapters=[FOLDER / "run"]) as model, \
                     model.adapter(FOLDER / "run") as adapter, model.session(sequences=2) as session:
                 self.assertGreater(adapter.info["matrices"], 0)

@@ -444,6 +444,23 @@ inline const std::vector<ApiCall>& every_call() {
          ::unlink(out.c_str());  // of the call before
          return quern_convert(w.runtime, w.model_file.c_str(), out.c_str(), nullptr);
        }},
+      {"quern_quantize", on_owner,
+       [](World& w) {
+         quern_quantize_options options{};
+         options.struct_size = sizeof options;
+         options.type = "Q8_0";
+         const quern_quantize_options* chosen = &options;
+         const std::string out = w.folder + "/quantised.gguf";
+         std::filesystem::remove(out);
+         return text_made([&](auto** text) { return quern_quantize(w.runtime, w.model_file.c_str(), out.c_str(), chosen, text); });
+       }},
+      {"quern_imatrix", on_owner,
+       [](World& w) {
+         const std::string out = w.folder + "/matrix.gguf";
+         return text_made([&](auto** text) {
+           return quern_imatrix(w.runtime, w.model_file.c_str(), "a b c", 5, nullptr, out.c_str(), text);
+         });
+       }},
       {"quern_export_adapter", alone,
        [](World& w) {
          return quern_export_adapter((w.folder + "/run").c_str(), w.model_file.c_str(), QUERN_ADAPTER_GGUF, QUERN_F32,

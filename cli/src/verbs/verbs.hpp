@@ -19,6 +19,8 @@ int monitor_verb(const CommandLine& line);
 int trace_verb(const CommandLine& line);
 int train_verb(const CommandLine& line, const Settings& settings);
 int merge_verb(const CommandLine& line, const Settings& settings);
+int quantize_verb(const CommandLine& line, const Settings& settings);
+int imatrix_verb(const CommandLine& line, const Settings& settings);
 int export_verb(const CommandLine& line);
 int convert_verb(const CommandLine& line, const Settings& settings);
 int rm_verb(const CommandLine& line, const Settings& settings);

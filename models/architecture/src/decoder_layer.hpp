@@ -32,7 +32,7 @@ class LayerContext {
   virtual graph::NodeOptions node(std::string name) const = 0;
   /// Rotated q [T, heads, d] and k [T, kv_heads, d], v [T, kv_heads, dv] -> [T, heads, dv].
   virtual graph::ValueId attend(std::uint32_t layer, graph::ValueId q, graph::ValueId k, graph::ValueId v) = 0;
-  /// y = x times the weight of "attn_q" (without bias), which an adapter may change.
+  /// y = x times the weight of "attn_q" (without bias), which an adapter may change; x may be measured.
   virtual graph::ValueId adapt(std::uint32_t /*layer*/, std::string_view /*part*/, graph::ValueId /*x*/, graph::ValueId y) { return y; }
   /// What goes on behind the attention of a layer: all rows, or those whose results are wanted.
   virtual LayerRows behind_attention(std::uint32_t /*layer*/, LayerRows rows) { return rows; }

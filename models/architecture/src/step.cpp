@@ -22,6 +22,8 @@ void check_options(const StepOptions& options) {
                                                           {"pages", options.pages},
                                                           {"pages_per_sequence", options.pages_per_sequence},
                                                           {"rope_positions", options.rope_positions}};
+  if (options.operand_sums && options.early_outputs)
+    throw Error(QUERN_INVALID_ARGUMENT, "a step graph with operand_sums and early_outputs; the last layer's sums would lack rows");
   for (const auto& [name, count] : counts)
     if (count < 1 || count > 0x7fffffffu)
       throw Error(QUERN_INVALID_ARGUMENT, concat("a step graph with ", name, " = ", count, "; it must be 1 to 2147483647"));
@@ -67,6 +69,7 @@ class StepBuilder final : public LayerContext {
   }
 
   ValueId adapt(std::uint32_t layer, std::string_view part, ValueId x, ValueId y) override {
+    if (options.operand_sums) add_operand_sum(layer, part, x);
     const auto found = adapted_.find(layer_tensor(layer, part));
     if (found == adapted_.end()) return y;
     const StepGraph::Adapted& adapted = *found->second;
@@ -109,7 +112,24 @@ class StepBuilder final : public LayerContext {
   }
 
  private:
+  void add_operand_sum(std::uint32_t layer, std::string_view part, ValueId x) {
+    const std::string weight = layer_tensor(layer, concat(part, ".weight"));
+    const graph::Dim columns = graph.value(x).shape.back();
+    if (x != summed_) {
+      graph::NodeOptions exact = node(weight + ".in_sum2");
+      exact.conversions = QUERN_CONVERT_NONE;
+      const ValueId squares = ops::sqr(graph, x, exact);
+      const ValueId sums = ops::sum_to(graph, squares, {1, columns}, exact);
+      graph.mark_output(sums, weight + ".in_sum2");
+      step.operand_sums.push_back({sums, static_cast<std::uint64_t>(columns.size), weight});
+      summed_ = x;
+    } else {
+      step.operand_sums.push_back({step.operand_sums.back().value, static_cast<std::uint64_t>(columns.size), weight});
+    }
+  }
+
   const gguf::File& file_;
+  ValueId summed_ = graph::no_value;  // the last operand whose squares were summed
   std::map<std::string, const StepGraph::Adapted*> adapted_;
 };
 

@@ -75,6 +75,7 @@ struct StepOptions {
   std::uint32_t max_biases = 512;
   bool hidden_output = false;                               // the host reads what the head reads
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;  // that every node asks for
+  bool operand_sums = false;            // the host reads how large the operands of each product were; not with early_outputs
   bool early_outputs = false;           // behind its attention the last layer computes only rows whose logits are wanted
   std::vector<AdaptedProduct> adapted;  // each product once
   std::uint32_t adapters = 0;           // how many of them at a time, where products are adapted
@@ -121,6 +122,14 @@ struct StepGraph {
     }
   };
   std::vector<Adapted> adapted;
+  /// With operand_sums: of each product within a layer, the squares of its rows summed column by column. Products of one operand, which
+  /// stand side by side, have one value.
+  struct OperandSum {
+    graph::ValueId value;  // output [1, columns] f32
+    std::uint64_t columns;
+    std::string weight;  // the tensor of the file
+  };
+  std::vector<OperandSum> operand_sums;
   /// Constants: the tensor of the file that each is bound to.
   struct Weight {
     graph::ValueId value;

@@ -1,0 +1,122 @@
+// See block_layout.hpp.
+#include "block_layout.hpp"
+
+#include "quern/sdk/host_kernels.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace quern::quantize {
+namespace {
+
+template <typename T>
+std::span<const T> list_of(const quern_array& array) {
+  return {static_cast<const T*>(array.data), static_cast<std::size_t>(array.count)};
+}
+
+std::uint32_t bit_address(const quern_format_piece& piece, std::uint32_t entry) noexcept {
+  std::uint32_t rest = entry - piece.first, at = piece.bit_offset;
+  for (std::uint32_t d = piece.rank; d-- > 0;) {
+    at += rest % piece.dims[d].size * piece.dims[d].stride;
+    rest /= piece.dims[d].size;
+  }
+  return at;
+}
+
+std::uint16_t half_at(const std::byte* at) noexcept {
+  std::uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  return bits;
+}
+
+void put_half(std::byte* at, float number) noexcept {
+  const std::uint16_t bits = sdk::to_f16(number);
+  std::memcpy(at, &bits, sizeof bits);
+}
+
+}  // namespace
+
+const BlockLayout* BlockLayout::find(quern_dtype dtype) noexcept {
+  static const std::vector<BlockLayout> layouts(std::begin(quern_formats), std::end(quern_formats));
+  for (std::size_t i = 0; i < layouts.size(); ++i)
+    if (quern_formats[i].id == dtype) return &layouts[i];
+  return nullptr;
+}
+
+BlockLayout::Field BlockLayout::field_of(const quern_format_field& field) {
+  Field made;
+  std::uint32_t width = 0;
+  for (const quern_format_piece& piece : list_of<quern_format_piece>(field.pieces)) {
+    width = std::max(width, piece.shift + piece.bits);
+    for (std::uint32_t entry = piece.first; entry < piece.first + piece.count; ++entry) {
+      const std::uint32_t at = bit_address(piece, entry);
+      for (std::uint32_t have = 0; have < piece.bits;) {
+        const std::uint32_t shift = (at + have) % 8, take = std::min(8 - shift, piece.bits - have);
+        made.bits.push_back({static_cast<std::uint16_t>(entry), static_cast<std::uint16_t>((at + have) / 8),
+                             static_cast<std::uint8_t>(shift), static_cast<std::uint8_t>((1u << take) - 1),
+                             static_cast<std::uint8_t>(piece.shift + have)});
+        have += take;
+      }
+    }
+  }
+  const int count = 1 << width;
+  made.bias = static_cast<int>(field.bias);
+  if (field.stored == QUERN_STORED_INT) made.wrap = count;
+  const int first = field.stored == QUERN_STORED_INT ? -count / 2 : 0;
+  made.range = {first - made.bias, first + count - 1 - made.bias};
+  return made;
+}
+
+BlockLayout::BlockLayout(const quern_format& format)
+    : elements_(static_cast<int>(format.block_elements)),
+      group_(static_cast<int>(format.group_elements)),
+      bytes_(format.block_bytes),
+      formula_(format.formula) {
+  for (const quern_format_field& field : list_of<quern_format_field>(format.fields)) {
+    const std::size_t first = list_of<quern_format_piece>(field.pieces)[0].bit_offset / 8;
+    switch (field.role) {
+      case QUERN_ROLE_SUPER_SCALE: scale_at_ = first; break;
+      case QUERN_ROLE_SUPER_MIN: minimum_at_ = first; break;
+      case QUERN_ROLE_SCALE: scales_ = field_of(field); break;
+      case QUERN_ROLE_MIN: minima_ = field_of(field); break;
+      default: codes_ = field_of(field);
+    }
+  }
+}
+
+void BlockLayout::pack(const Block& block, std::byte* bytes) const noexcept {
+  std::memset(bytes, 0, bytes_);
+  put_half(bytes + scale_at_, block.scale);
+  if (formula_ == QUERN_FORMULA_OFFSET || formula_ == QUERN_FORMULA_SUPER_OFFSET) put_half(bytes + minimum_at_, block.minimum);
+  const auto put = [bytes](const Field& field, const auto* numbers) {
+    for (const Bits& bits : field.bits) {
+      const auto stored = static_cast<std::uint32_t>(static_cast<int>(numbers[bits.entry]) + field.bias);
+      bytes[bits.byte] |= static_cast<std::byte>((stored >> bits.left & bits.mask) << bits.shift);
+    }
+  };
+  put(scales_, block.scales);
+  put(minima_, block.minima);
+  put(codes_, block.codes);
+}
+
+void BlockLayout::unpack(const std::byte* bytes, Block& block) const noexcept {
+  block.scale = sdk::from_f16(half_at(bytes + scale_at_));
+  if (formula_ == QUERN_FORMULA_OFFSET || formula_ == QUERN_FORMULA_SUPER_OFFSET)
+    block.minimum = sdk::from_f16(half_at(bytes + minimum_at_));
+  std::array<int, most_elements> stored{};
+  const auto get = [&](const Field& field, auto* numbers, int count) {
+    std::fill_n(stored.begin(), count, 0);
+    for (const Bits& bits : field.bits) stored[bits.entry] |= (static_cast<int>(bytes[bits.byte]) >> bits.shift & bits.mask) << bits.left;
+    for (int i = 0; i < count; ++i) {
+      const int number = stored[static_cast<std::size_t>(i)];
+      numbers[i] = static_cast<std::remove_reference_t<decltype(numbers[i])>>(
+          number - (field.wrap != 0 && number >= field.wrap / 2 ? field.wrap : 0) - field.bias);
+    }
+  };
+  if (!scales_.bits.empty()) get(scales_, block.scales, groups());
+  if (!minima_.bits.empty()) get(minima_, block.minima, groups());
+  get(codes_, block.codes, elements_);
+}
+
+}  // namespace quern::quantize

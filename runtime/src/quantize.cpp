@@ -1,0 +1,177 @@
+// See quantize.hpp.
+#include "quantize.hpp"
+
+#include "parallel.hpp"
+
+#include "quern/graph/graph.hpp"
+#include "quern/graph/json_writer.hpp"
+#include "quern/models/directory.hpp"
+#include "quern/models/encoding.hpp"
+#include "quern/models/gguf_writer.hpp"
+#include "quern/models/importance.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+namespace quern::runtime {
+namespace {
+
+using quantize::encoded_bytes;
+using quantize::TensorChoice;
+
+/// Numbers that a thread decodes at a time, at least a row, and such pieces for each thread between two writes.
+constexpr std::uint64_t piece_numbers = 1 << 16, pieces_of_a_thread = 16;
+
+struct Source {
+  const gguf::File& file;
+  std::optional<quantize::Importance> importance;
+  std::uint32_t threads;
+};
+
+void refuse_blocks(const gguf::File& file, std::span<const TensorChoice> choices) {
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const gguf::TensorInfo& tensor = file.tensors()[i];
+    if (choices[i].dtype == tensor.dtype || quantize::block_elements(tensor.dtype) == 1) continue;
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat(file.name(), ": tensor '", tensor.name, "' is ", gguf::ggml_type_name(tensor.ggml_type),
+                       " already, and what that lost stays lost; start from the f16, bf16 or f32 model, or allow re-quantising"));
+  }
+}
+
+/// Some rows of one matrix, decoded and encoded.
+void encode_piece(const gguf::TensorInfo& tensor, std::span<const std::byte> from, quern_dtype to, std::span<const float> weights,
+                  std::uint64_t rows, std::span<std::byte> out) {
+  std::vector<float> numbers(rows * tensor.dims[0]);
+  quantize::decode(tensor.dtype, from, numbers);
+  quantize::encode_rows(to, numbers, weights, out);
+}
+
+/// Gives the tensor in its new type to take(bytes), some rows at a time.
+template <typename Take>
+void encode_tensor(const Source& source, const gguf::TensorInfo& tensor, quern_dtype to, const Take& take) {
+  const std::uint64_t columns = tensor.dims[0], rows = tensor.elements() / columns, matrices = tensor.dims[2] * tensor.dims[3];
+  const std::uint64_t rows_of_matrix = tensor.dims[1];
+  std::vector<float> weights;
+  if (source.importance) weights = source.importance->weights(tensor.name, columns, matrices);
+  const bool weighted = !weights.empty();
+  if (!weighted) weights.assign(columns, 1.0f);
+  const gguf::TensorBytes read = source.file.read(tensor);
+  const std::uint64_t row_in = encoded_bytes(tensor.dtype, columns), row_out = encoded_bytes(to, columns);
+  const std::uint64_t piece = std::max<std::uint64_t>(1, piece_numbers / columns), most = piece * pieces_of_a_thread * source.threads;
+  std::vector<std::byte> out;
+  for (std::uint64_t matrix = 0; matrix < rows / rows_of_matrix; ++matrix) {
+    const std::span<const float> columns_of_matrix = std::span(weights).subspan(weighted ? matrix * columns : 0, columns);
+    for (std::uint64_t row = 0; row < rows_of_matrix; row += most) {
+      const std::uint64_t first = matrix * rows_of_matrix + row, count = std::min(most, rows_of_matrix - row);
+      out.resize(count * row_out);
+      in_parallel(source.threads, (count + piece - 1) / piece, [&](std::uint64_t i) {
+        const std::uint64_t at = i * piece, here = std::min(piece, count - at);
+        encode_piece(tensor, read.bytes().subspan((first + at) * row_in, here * row_in), to, columns_of_matrix, here,
+                     std::span(out).subspan(at * row_out, here * row_out));
+      });
+      take(std::span<const std::byte>(out));
+    }
+  }
+}
+
+std::string report_of(const gguf::File& file, std::string_view mix, std::span<const TensorChoice> choices) {
+  JsonWriter json(JsonWriter::Style::one_line);
+  std::uint64_t before = 0, bytes = 0, elements = 0;
+  json.begin_object();
+  json.member("type", mix);
+  json.key("tensors");
+  json.begin_array();
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const gguf::TensorInfo& tensor = file.tensors()[i];
+    const std::uint64_t now = choices[i].dtype == tensor.dtype ? tensor.bytes : encoded_bytes(choices[i].dtype, tensor.elements());
+    json.begin_object();
+    json.member("name", tensor.name);
+    json.member("shape", std::span(tensor.dims, tensor.n_dims));
+    json.member("from", graph::dtype_name(tensor.dtype));
+    json.member("to", graph::dtype_name(choices[i].dtype));
+    json.member("bytes", now);
+    if (choices[i].wanted != choices[i].dtype) json.member("instead_of", graph::dtype_name(choices[i].wanted));
+    json.end_object();
+    before += tensor.bytes;
+    bytes += now;
+    elements += tensor.elements();
+  }
+  json.end_array();
+  json.member("bytes_before", before);
+  json.member("bytes", bytes);
+  json.member("bits_per_weight", elements == 0 ? 0.0 : 8 * static_cast<double>(bytes) / static_cast<double>(elements));
+  json.end_object();
+  return json.take();
+}
+
+void put_keys(gguf::Writer& writer, const Source& source, const quantize::Mix& mix) {
+  writer.copy_keys(source.file);
+  writer.u32("general.quantization_version", 2);
+  writer.u32("general.file_type", mix.file_type);
+  if (!source.importance) return;
+  writer.string("quantize.imatrix.file", source.importance->path);
+  if (!source.importance->datasets.empty()) writer.string("quantize.imatrix.dataset", source.importance->datasets.front());
+  writer.u32("quantize.imatrix.entries_count", static_cast<std::uint32_t>(source.importance->entries.size()));
+  writer.u32("quantize.imatrix.chunks_count", source.importance->chunks);
+}
+
+}  // namespace
+
+std::string quantize(const std::string& in, const std::string& out, const QuantizeOptions& options) {
+  const quantize::Mix& mix = quantize::mix_of(options.type);
+  quantize::MixOptions chosen;
+  for (const std::string& text : options.tensor_types) chosen.rules.push_back(quantize::tensor_rule(text));
+  if (!options.output_type.empty()) chosen.output = quantize::tensor_type_of("the type of the output", options.output_type);
+  if (!options.embedding_type.empty()) chosen.embedding = quantize::tensor_type_of("the type of the embedding", options.embedding_type);
+  chosen.pure = options.pure;
+  const gguf::File file = models::open_model(in);
+  Source source{file, {}, std::max(1u, options.threads)};
+  if (!options.importance.empty()) source.importance = quantize::Importance::read(options.importance);
+  chosen.importance = source.importance.has_value();
+  const std::vector<TensorChoice> choices = choose_types(file, mix, chosen);
+  if (!options.allow_requantize) refuse_blocks(file, choices);
+  if (options.dry_run) return report_of(file, mix.name, choices);
+  if (std::error_code ignored; std::filesystem::exists(std::filesystem::symlink_status(out, ignored)))
+    throw Error(QUERN_INVALID_ARGUMENT, concat(out, ": is there already; give another name, or remove it first"));
+
+  gguf::Writer writer;
+  put_keys(writer, source, mix);
+  std::uint64_t total = 0, done = 0;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const gguf::TensorInfo& tensor = file.tensors()[i];
+    writer.tensor(tensor.name, {tensor.dims, tensor.dims + tensor.n_dims}, choices[i].dtype);
+    total += tensor.bytes;
+  }
+  writer.begin(out);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const gguf::TensorInfo& tensor = file.tensors()[i];
+    const std::uint64_t begun = done, whole = encoded_bytes(choices[i].dtype, tensor.elements());
+    std::uint64_t written = 0;
+    const auto take = [&](std::span<const std::byte> bytes) {
+      writer.append(bytes);
+      written += bytes.size();
+      done = begun + (whole == 0 ? 0
+                                 : static_cast<std::uint64_t>(static_cast<double>(tensor.bytes) * static_cast<double>(written) /
+                                                              static_cast<double>(whole)));
+      if (options.progress && !options.progress(done, total)) throw Error(QUERN_CANCELLED, concat(in, ": quantising was cancelled"));
+    };
+    if (choices[i].dtype == tensor.dtype) {
+      const gguf::TensorBytes kept = file.read(tensor);
+      writer.append(kept.bytes());
+    } else {
+      try {
+        encode_tensor(source, tensor, choices[i].dtype, take);
+      } catch (const Error& error) {
+        if (error.code() != QUERN_INVALID_ARGUMENT) throw;
+        throw file.bad_tensor(tensor.name, error.what());
+      }
+    }
+    done = begun + tensor.bytes;
+    file.drop_pages(tensor);
+  }
+  writer.commit();
+  return report_of(file, mix.name, choices);
+}
+
+}  // namespace quern::runtime
