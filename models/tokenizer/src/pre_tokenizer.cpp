@@ -1,6 +1,7 @@
 // Cuts a text into the pieces inside which byte-level BPE merges.
 #include "pre_tokenizer.hpp"
 
+#include "char_set.hpp"
 #include "unicode.hpp"
 
 #include "quern/models/tokenizer.hpp"
@@ -231,10 +232,6 @@ struct Split {
   bool leading_space = false;   // \s? in front
   bool many = true;             // + behind
   bool trailing_space = false;  // \s+$ instead of all this
-};
-
-struct CodeRange {
-  char32_t first, last;
 };
 
 template <std::size_t count>
