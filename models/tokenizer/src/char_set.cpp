@@ -19,9 +19,10 @@ struct Script {
 };
 
 constexpr Script scripts[] = {
-    {"arabic", script_arabic},     {"cyrillic", script_cyrillic}, {"devanagari", script_devanagari}, {"greek", script_greek},
-    {"han", script_han},           {"hangul", script_hangul},     {"hebrew", script_hebrew},         {"hiragana", script_hiragana},
-    {"katakana", script_katakana}, {"latin", script_latin},       {"thai", script_thai},
+    {"arabic", script_arabic}, {"cyrillic", script_cyrillic}, {"devanagari", script_devanagari},
+    {"greek", script_greek},   {"han", script_han},           {"hangul", script_hangul},
+    {"hebrew", script_hebrew}, {"hiragana", script_hiragana}, {"katakana", script_katakana},
+    {"latin", script_latin},   {"thai", script_thai},
 };
 
 // In the order of utf8proc_category_t.
@@ -69,7 +70,8 @@ std::u32string folded(char32_t code) {
 
 /// Of Unicode 16; utf8proc 2.8 has none of them.
 std::optional<char32_t> newer_fold(char32_t code) noexcept {
-  constexpr std::pair<char32_t, char32_t> single[] = {{0x1C89, 0x1C8A}, {0xA7CB, 0x264}, {0xA7CC, 0xA7CD}, {0xA7DA, 0xA7DB}, {0xA7DC, 0x19B}};
+  constexpr std::pair<char32_t, char32_t> single[] = {
+      {0x1C89, 0x1C8A}, {0xA7CB, 0x264}, {0xA7CC, 0xA7CD}, {0xA7DA, 0xA7DB}, {0xA7DC, 0x19B}};
   if (code >= 0x10D50 && code <= 0x10D65) return code + 0x20;
   const auto found = std::ranges::find(single, code, &std::pair<char32_t, char32_t>::first);
   return found == std::end(single) ? std::nullopt : std::optional(found->second);
@@ -89,6 +91,17 @@ const std::map<std::u32string, std::vector<char32_t>>& folds() {
 }
 
 }  // namespace
+
+bool is_in(std::span<const CodeRange> ranges, char32_t code) noexcept {
+  const auto at = std::ranges::lower_bound(ranges, code, {}, &CodeRange::last);
+  return at != ranges.end() && code >= at->first;
+}
+
+std::u32string lower_case(char32_t code) {
+  if (code == 0x130) return U"i\u0307";
+  if (const auto newer = newer_fold(code)) return std::u32string(1, *newer);
+  return std::u32string(1, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+}
 
 CharSet::CharSet(std::vector<CodeRange> ranges) : ranges_(std::move(ranges)) {
   std::ranges::sort(ranges_, {}, &CodeRange::first);
@@ -115,11 +128,6 @@ CharSet CharSet::operator~() const {
   }
   if (next <= last_code) rest.push_back({next, last_code});
   return CharSet(std::move(rest));
-}
-
-bool CharSet::holds(char32_t code) const noexcept {
-  const auto at = std::ranges::lower_bound(ranges_, code, {}, &CodeRange::last);
-  return at != ranges_.end() && code >= at->first;
 }
 
 bool CharSet::stands_for_several() const {
@@ -151,8 +159,16 @@ std::optional<CharSet> named_set(std::string_view name) {
 }
 
 CharSet space_set() {
-  return CharSet({{0x9, 0xD}, {' ', ' '}, {0x85, 0x85}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
-                  {0x205F, 0x205F}, {0x3000, 0x3000}});
+  return CharSet({{0x9, 0xD},
+                  {' ', ' '},
+                  {0x85, 0x85},
+                  {0xA0, 0xA0},
+                  {0x1680, 0x1680},
+                  {0x2000, 0x200A},
+                  {0x2028, 0x2029},
+                  {0x202F, 0x202F},
+                  {0x205F, 0x205F},
+                  {0x3000, 0x3000}});
 }
 
 CharSet digit_set() { return category_set("nd"); }
@@ -169,12 +185,14 @@ CharSet hex_digit_set() { return CharSet({{'0', '9'}, {'A', 'F'}, {'a', 'f'}}); 
 bool ends_like_one_character(std::u32string_view text) {
   std::u32string plain;
   for (const char32_t code : text) plain += folded(code);
-  return std::ranges::any_of(folds(), [&](const auto& fold) { return fold.first.size() > 1 && std::u32string_view(plain).ends_with(fold.first); });
+  return std::ranges::any_of(folds(),
+                             [&](const auto& fold) { return fold.first.size() > 1 && std::u32string_view(plain).ends_with(fold.first); });
 }
 
 CharTest::CharTest(CharSet set) : set_(std::move(set)), table_(table_codes / 64) {
   for (const CodeRange& range : set_.ranges())
-    for (char32_t code = range.first; code <= std::min<char32_t>(range.last, table_codes - 1); ++code) table_[code / 64] |= std::uint64_t{1} << code % 64;
+    for (char32_t code = range.first; code <= std::min<char32_t>(range.last, table_codes - 1); ++code)
+      table_[code / 64] |= std::uint64_t{1} << code % 64;
 }
 
 }  // namespace quern::tokenizer

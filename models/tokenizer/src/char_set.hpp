@@ -19,6 +19,9 @@ struct CodeRange {
   bool operator==(const CodeRange&) const = default;
 };
 
+/// Whether one of sorted ranges has it.
+bool is_in(std::span<const CodeRange> ranges, char32_t code) noexcept;
+
 /// Sorted ranges that do not touch.
 class CharSet {
  public:
@@ -34,7 +37,7 @@ class CharSet {
   bool operator==(const CharSet&) const = default;
 
   std::span<const CodeRange> ranges() const noexcept { return ranges_; }
-  bool holds(char32_t code) const noexcept;
+  bool holds(char32_t code) const noexcept { return is_in(ranges_, code); }
   /// With all that differs in case alone, one character for one.
   CharSet without_case() const;
   /// Whether it has a character that differs in case alone from several, as U+00DF from "ss".
@@ -56,6 +59,9 @@ CharSet digit_set();
 CharSet word_set();
 CharSet lone_word_set();  // \w outside of a set in brackets: with the raised digits and fractions of Latin-1
 CharSet hex_digit_set();
+
+/// The lower case of a character, alone and without regard to its neighbours: one or two characters.
+std::u32string lower_case(char32_t code);
 
 /// Whether one character differs in case alone from several at the end of `text`, as U+00DF does from "ss".
 bool ends_like_one_character(std::u32string_view text);
