@@ -46,14 +46,13 @@ std::int32_t Bpe::spelled_token(std::string_view text) const noexcept {
   return id >= 0 && vocabulary_.is_of_model(id) ? id : -1;
 }
 
-void Bpe::encode(std::string_view piece, Scratch& scratch, std::vector<Found>& found) const {
-  found.clear();
+void Bpe::encode(std::string_view piece, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
   symbols.clear();
   if (options_.ignore_merges) {
     const std::int32_t id = options_.bytes ? whole_token(piece, scratch.spelled) : spelled_token(piece);
     if (id >= 0) {
-      found.push_back({id, 0});
+      symbols.push_back({id, no_symbol, no_symbol, 0});
       return;
     }
   }
@@ -62,8 +61,6 @@ void Bpe::encode(std::string_view piece, Scratch& scratch, std::vector<Found>& f
   if (symbols.empty()) return;
   symbols.back().next = no_symbol;
   merge(scratch);
-  for (std::uint32_t place = 0; place < symbols.size(); place = symbols[place].next)
-    found.push_back({symbols[place].id, symbols[place].byte});
 }
 
 std::int32_t Bpe::whole_token(std::string_view piece, std::string& spelled) const {

@@ -37,8 +37,8 @@ class Bpe {
 
   /// Working memory of encode(), for many pieces.
   struct Scratch;
-  /// Replaces what is in `found`. Merges make no markers.
-  void encode(std::string_view piece, Scratch& scratch, std::vector<Found>& found) const;
+  /// Leaves the tokens of the piece in `scratch`. Merges make no markers.
+  void encode(std::string_view piece, Scratch& scratch) const;
 
   /// Whether each byte of a text comes back as part of a token.
   bool keeps_every_byte() const noexcept {
@@ -75,9 +75,15 @@ struct Bpe::Scratch {
     std::uint32_t place() const noexcept { return static_cast<std::uint32_t>(order); }
     std::uint32_t rank() const noexcept { return static_cast<std::uint32_t>(order >> 32); }
   };
-  std::vector<Symbol> symbols;
+  std::vector<Symbol> symbols;  // the first, and those that follow it by `next`, are the tokens
   std::vector<Candidate> heap;
   std::string spelled;
+
+  /// Calls add(id, byte) for each token.
+  template <typename Add>
+  void each(const Add& add) const {
+    for (std::uint32_t place = 0; place < symbols.size(); place = symbols[place].next) add(symbols[place].id, symbols[place].byte);
+  }
 };
 
 }  // namespace quern::tokenizer

@@ -188,20 +188,26 @@ bool Pipeline::keeps_every_byte() const noexcept {
   return bpe != nullptr && !decoder_ && bpe->keeps_every_byte();
 }
 
-void Pipeline::encode_piece(std::string_view piece, Scratch& scratch) const {
-  if (const Bpe* const bpe = std::get_if<Bpe>(&model_)) return bpe->encode(piece, scratch.bpe, scratch.found);
-  if (const Unigram* const unigram = std::get_if<Unigram>(&model_)) return unigram->encode(piece, scratch.found);
-  if (const WordPiece* const word_piece = std::get_if<WordPiece>(&model_)) return word_piece->encode(piece, scratch.found);
-  std::get<WordLevel>(model_).encode(piece, scratch.found);
+template <typename Add>
+void Pipeline::encode_piece(std::string_view piece, Scratch& scratch, const Add& add) const {
+  if (const Bpe* const bpe = std::get_if<Bpe>(&model_)) {
+    bpe->encode(piece, scratch.bpe);
+    return scratch.bpe.each(add);
+  }
+  if (const Unigram* const unigram = std::get_if<Unigram>(&model_)) unigram->encode(piece, scratch.found);
+  else if (const WordPiece* const word_piece = std::get_if<WordPiece>(&model_)) word_piece->encode(piece, scratch.found);
+  else std::get<WordLevel>(model_).encode(piece, scratch.found);
+  for (const Found& one : scratch.found) add(one.id, one.byte);
 }
 
 void Pipeline::encode_rule(std::string_view text, std::span<const std::size_t> origins, std::uint64_t most, const TokenSink& found) const {
   Scratch scratch;
   PieceReader pieces(*splitter_.rule(), text);
   for (std::string_view piece = pieces.next(); !piece.empty() && found.ids.size() <= most; piece = pieces.next()) {
-    encode_piece(piece, scratch);
     const auto start = static_cast<std::size_t>(piece.data() - text.data());
-    for (const Found& one : scratch.found) found.add(one.id, origins.empty() ? start + one.byte : origins[start + one.byte]);
+    encode_piece(piece, scratch, [&](std::int32_t id, std::uint32_t byte) {
+      found.add(id, origins.empty() ? start + byte : origins[start + byte]);
+    });
   }
 }
 
@@ -215,8 +221,8 @@ void Pipeline::encode_steps(NormalText text, std::uint64_t most, const TokenSink
   Scratch scratch;
   for (const TextRange& range : pieces.ranges) {
     if (found.ids.size() > most) return;
-    encode_piece(std::string_view(pieces.text.bytes).substr(range.begin, range.end - range.begin), scratch);
-    for (const Found& one : scratch.found) found.add(one.id, pieces.text.origin(range.begin + one.byte));
+    encode_piece(std::string_view(pieces.text.bytes).substr(range.begin, range.end - range.begin), scratch,
+                 [&](std::int32_t id, std::uint32_t byte) { found.add(id, pieces.text.origin(range.begin + byte)); });
   }
 }
 

@@ -67,7 +67,9 @@ class Pipeline {
   static Model model_of_json(const Vocabulary& vocabulary, const VocabularyView& view, const Json& json, const Splitter& splitter);
 
   struct Scratch;
-  void encode_piece(std::string_view piece, Scratch& scratch) const;
+  /// Calls add(id, byte) for each token of a piece.
+  template <typename Add>
+  void encode_piece(std::string_view piece, Scratch& scratch, const Add& add) const;
   void encode_rule(std::string_view text, std::span<const std::size_t> origins, std::uint64_t most, const TokenSink& found) const;
   void encode_steps(NormalText text, std::uint64_t most, const TokenSink& found) const;
 
