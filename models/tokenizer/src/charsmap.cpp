@@ -11,7 +11,8 @@ namespace quern::tokenizer {
 // where bit 9 is set. A unit that is a value has bit 31.
 Charsmap::Charsmap(std::string_view bytes) {
   std::uint32_t size = 0;
-  if (bytes.size() < sizeof size) throw Error(QUERN_BAD_MODEL, concat("'precompiled_charsmap' has ", bytes.size(), " bytes; it starts with a size of 4"));
+  if (bytes.size() < sizeof size)
+    throw Error(QUERN_BAD_MODEL, concat("'precompiled_charsmap' has ", bytes.size(), " bytes; it starts with a size of 4"));
   std::memcpy(&size, bytes.data(), sizeof size);
   if (size % 4 != 0 || size == 0 || size > bytes.size() - sizeof size)
     throw Error(QUERN_BAD_MODEL, concat("'precompiled_charsmap' has ", bytes.size(), " bytes and says that its trie has ", size));

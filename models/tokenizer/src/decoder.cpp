@@ -16,9 +16,10 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
 }
 
 void clean_up(std::string& text) {
-  constexpr std::pair<std::string_view, std::string_view> changes[] = {{" .", "."},     {" ?", "?"},          {" !", "!"},   {" ,", ","},
-                                                                       {" ' ", "'"},    {" n't", "n't"},      {" 'm", "'m"}, {" do not", " don't"},
-                                                                       {" 's", "'s"},   {" 've", "'ve"},      {" 're", "'re"}};
+  constexpr std::pair<std::string_view, std::string_view> changes[] = {{" .", "."},     {" ?", "?"},           {" !", "!"},
+                                                                       {" ,", ","},     {" ' ", "'"},          {" n't", "n't"},
+                                                                       {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"},
+                                                                       {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [what, with] : changes) replace_all(text, what, with);
 }
 
@@ -127,7 +128,8 @@ void Decoder::run(const Step& step, std::vector<std::string>& tokens, bool first
     case Kind::strip:
       for (std::string& token : tokens) {
         for (std::size_t i = 0; i < step.start && !step.text.empty() && token.starts_with(step.text); ++i) token.erase(0, step.text.size());
-        for (std::size_t i = 0; i < step.stop && !step.text.empty() && token.ends_with(step.text); ++i) token.resize(token.size() - step.text.size());
+        for (std::size_t i = 0; i < step.stop && !step.text.empty() && token.ends_with(step.text); ++i)
+          token.resize(token.size() - step.text.size());
       }
       break;
     case Kind::replace:

@@ -24,9 +24,9 @@ class Decoder {
   enum class Kind : std::uint8_t { byte_level, metaspace, word_piece, byte_fallback, fuse, strip, replace, suffix, ctc };
   struct Step {
     Kind kind;
-    Pattern pattern;       // replace
-    std::string text;      // what is replaced, the prefix, the suffix, the pad
-    std::string delimiter; // ctc
+    Pattern pattern;        // replace
+    std::string text;       // what is replaced, the prefix, the suffix, the pad
+    std::string delimiter;  // ctc
     std::size_t start = 0, stop = 0;
     bool flag = false;  // metaspace: a space was put in front; word_piece and ctc: clean up
   };

@@ -29,7 +29,9 @@ struct NormalText {
   /// Adds a part of `from` as it is.
   void copy(const NormalText& from, std::size_t begin, std::size_t end) {
     bytes.append(from.bytes, begin, end - begin);
-    if (tracked) origins.insert(origins.end(), from.origins.begin() + static_cast<std::ptrdiff_t>(begin), from.origins.begin() + static_cast<std::ptrdiff_t>(end));
+    if (tracked)
+      origins.insert(origins.end(), from.origins.begin() + static_cast<std::ptrdiff_t>(begin),
+                     from.origins.begin() + static_cast<std::ptrdiff_t>(end));
   }
   NormalText empty_copy() const {
     NormalText made;

@@ -57,7 +57,9 @@ bool is_space_at(std::string_view text, std::size_t at) noexcept {
 
 }  // namespace
 
-AddedRules::AddedRules(std::span<const AddedToken> added) : tokens_(added.begin(), added.end()) { std::ranges::sort(tokens_, {}, &AddedToken::id); }
+AddedRules::AddedRules(std::span<const AddedToken> added) : tokens_(added.begin(), added.end()) {
+  std::ranges::sort(tokens_, {}, &AddedToken::id);
+}
 
 void AddedRules::set(const AddedToken& token) { tokens_.insert(std::ranges::lower_bound(tokens_, token.id, {}, &AddedToken::id), token); }
 
@@ -74,7 +76,8 @@ void AddedRules::apply(std::string_view text, std::vector<MarkerMatcher::Match>&
   std::erase_if(matches, [&](MarkerMatcher::Match& match) {
     if (match.begin < free_from) return true;  // it starts in white space that the one before took
     if (const AddedToken* const token = find(match.id)) {
-      const bool in_word = (match.begin > 0 && is_word(previous_char(text, match.begin))) || (match.end < text.size() && is_word(match.end));
+      const bool in_word = (match.begin > 0 && is_word(previous_char(text, match.begin))) ||
+                           (match.end < text.size() && is_word(match.end));
       if (token->single_word && in_word) return true;
       while (token->takes_left && match.begin > free_from && is_space_at(text, previous_char(text, match.begin)))
         match.begin = previous_char(text, match.begin);
@@ -115,7 +118,8 @@ std::vector<Marker> Pipeline::normalized_markers() const {
     const AddedToken* const token = rules_.find(id);
     if (token == nullptr || !token->normalized) continue;
     std::string text = spelling(id);
-    if (!text.empty()) markers.push_back({std::move(text), id, vocabulary_.type(id) == TokenType::user_defined, !vocabulary_.is_marker(id)});
+    if (!text.empty())
+      markers.push_back({std::move(text), id, vocabulary_.type(id) == TokenType::user_defined, !vocabulary_.is_marker(id)});
   }
   std::ranges::stable_sort(markers, {}, &Marker::text);
   const auto rest = std::ranges::unique(markers, {}, &Marker::text);
@@ -150,7 +154,8 @@ Pipeline::Parts Pipeline::parts_of_json(const Vocabulary& vocabulary, const Voca
   return {Normalizer(json->find("normalizer")), std::move(splitter), Decoder(json->find("decoder")), std::move(made)};
 }
 
-Pipeline::Model Pipeline::model_of_json(const Vocabulary& vocabulary, const VocabularyView& view, const Json& json, const Splitter& splitter) {
+Pipeline::Model Pipeline::model_of_json(const Vocabulary& vocabulary, const VocabularyView& view, const Json& json,
+                                        const Splitter& splitter) {
   const StepJson model("model", json);
   const std::string unknown_text = model.text("unk_token", "");
   if (model.type() == "BPE") {
@@ -169,12 +174,14 @@ Pipeline::Model Pipeline::model_of_json(const Vocabulary& vocabulary, const Voca
     if (unknown == UINT64_MAX) model.unsupported("without 'unk_id', so that some texts have no tokens");
     if (unknown >= static_cast<std::uint64_t>(vocabulary.size()))
       model.bad(concat("whose 'unk_id' is ", unknown, " but the vocabulary has ", vocabulary.size(), " tokens"));
-    return Model(std::in_place_type<Unigram>, vocabulary, view.scores, static_cast<std::int32_t>(unknown), model.flag("byte_fallback", false));
+    return Model(std::in_place_type<Unigram>, vocabulary, view.scores, static_cast<std::int32_t>(unknown),
+                 model.flag("byte_fallback", false));
   }
   if (model.type() == "WordPiece") {
     constexpr std::uint64_t most = 1000;
     const std::uint64_t characters = model.number("max_input_chars_per_word", 100);
-    if (characters > most) model.unsupported(concat("whose 'max_input_chars_per_word' is ", characters, "; at most ", most, " are computed"));
+    if (characters > most)
+      model.unsupported(concat("whose 'max_input_chars_per_word' is ", characters, "; at most ", most, " are computed"));
     return Model(std::in_place_type<WordPiece>, vocabulary, model.text("continuing_subword_prefix", "##"),
                  require_token(vocabulary, "unk_token", model.text("unk_token", "[UNK]")), characters);
   }
@@ -205,9 +212,8 @@ void Pipeline::encode_rule(std::string_view text, std::span<const std::size_t> o
   PieceReader pieces(*splitter_.rule(), text);
   for (std::string_view piece = pieces.next(); !piece.empty() && found.ids.size() <= most; piece = pieces.next()) {
     const auto start = static_cast<std::size_t>(piece.data() - text.data());
-    encode_piece(piece, scratch, [&](std::int32_t id, std::uint32_t byte) {
-      found.add(id, origins.empty() ? start + byte : origins[start + byte]);
-    });
+    encode_piece(piece, scratch,
+                 [&](std::int32_t id, std::uint32_t byte) { found.add(id, origins.empty() ? start + byte : origins[start + byte]); });
   }
 }
 

@@ -43,7 +43,8 @@ class Pipeline {
   Pipeline(const Vocabulary& vocabulary, const AddedRules& rules, const VocabularyView& view);
 
   /// Appends the ids of a text without the markers that are found before it is normalised. Stops once there are more than `most`.
-  void encode(std::string_view text, std::span<const TextRange> foreign, bool parse_special, std::uint64_t most, const TokenSink& found) const;
+  void encode(std::string_view text, std::span<const TextRange> foreign, bool parse_special, std::uint64_t most,
+              const TokenSink& found) const;
 
   bool keeps_every_byte() const noexcept;
 

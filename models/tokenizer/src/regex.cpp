@@ -27,8 +27,8 @@ class RegexCompiler {
   std::uint32_t here() const noexcept { return static_cast<std::uint32_t>(regex_.program_.size()); }
   std::uint32_t emit(const Regex::Step& step) {
     if (regex_.program_.size() == most_steps)
-      throw Error(QUERN_UNSUPPORTED, concat("the expression ", in_quotes(regex_.pattern_, 120), " repeats parts so often that it has more than ",
-                                            most_steps, " steps"));
+      throw Error(QUERN_UNSUPPORTED, concat("the expression ", in_quotes(regex_.pattern_, 120),
+                                            " repeats parts so often that it has more than ", most_steps, " steps"));
     regex_.program_.push_back(step);
     return here() - 1;
   }
@@ -187,7 +187,8 @@ Regex::Regex(std::string_view pattern) : pattern_(pattern), words_(lone_word_set
   if (add_starts(tree.root, tree.sets, starts)) starts = ~CharSet();
   const CharTest start(starts);
   const bool beyond_ascii = !starts.ranges().empty() && starts.ranges().back().last >= 0x80;
-  for (std::size_t byte = 0; byte < may_start_.size(); ++byte) may_start_[byte] = byte < 0x80 ? start(static_cast<char32_t>(byte)) : beyond_ascii;
+  for (std::size_t byte = 0; byte < may_start_.size(); ++byte)
+    may_start_[byte] = byte < 0x80 ? start(static_cast<char32_t>(byte)) : beyond_ascii;
   for (const CharSet& set : tree.sets) sets_.emplace_back(set);
 }
 
@@ -195,8 +196,8 @@ RegexMatches::RegexMatches(const Regex& regex, std::string_view text, RegexBudge
     : regex_(regex), text_(text), budget_(budget), loop_starts_(regex.loops_) {}
 
 void RegexMatches::give_up() const {
-  throw Error(QUERN_UNSUPPORTED, concat("the expression ", in_quotes(regex_.pattern(), 120), " takes more steps than a text of ", text_.size(),
-                                        " bytes may take; it backtracks too much"));
+  throw Error(QUERN_UNSUPPORTED, concat("the expression ", in_quotes(regex_.pattern(), 120), " takes more steps than a text of ",
+                                        text_.size(), " bytes may take; it backtracks too much"));
 }
 
 void RegexMatches::push(const Frame& frame) {

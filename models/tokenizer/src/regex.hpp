@@ -51,10 +51,10 @@ class Regex {
     bar,           // what is tried up to the matching cut is forgotten there
     bar_negative,  // the same; without the cut, goes on at a
     cut,
-    cut_back,      // and goes on where the bar was
-    cut_fail,      // and fails
-    back,          // a characters
-    anchor,        // of kind a
+    cut_back,  // and goes on where the bar was
+    cut_fail,  // and fails
+    back,      // a characters
+    anchor,    // of kind a
     match,
   };
   struct Step {

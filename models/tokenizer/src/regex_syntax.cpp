@@ -196,7 +196,8 @@ class RegexParser {
       if (!set) unsupported(concat("the property ", in_quotes(name, 32), "; known are ", named_sets));
       return either(capital != negative, *set);
     }
-    for (const auto& [letters, make] : {std::pair("sS", &space_set), {"dD", &digit_set}, {"wW", in_brackets ? &word_set : &lone_word_set}, {"hH", &hex_digit_set}}) {
+    for (const auto& [letters, make] :
+         {std::pair("sS", &space_set), {"dD", &digit_set}, {"wW", in_brackets ? &word_set : &lone_word_set}, {"hH", &hex_digit_set}}) {
       if (take({letters, 1})) return make();
       if (take({letters + 1, 1})) return ~make();
     }
@@ -317,7 +318,8 @@ class RegexParser {
   RegexNode repeated(RegexNode node) {
     using Mode = RegexNode::Mode;
     const auto wrap = [&](std::uint32_t least, std::uint32_t most, Mode mode) {
-      if (node.kind == RegexNode::Kind::anchor || node.kind == RegexNode::Kind::look) unsupported("a repetition of what takes no character");
+      if (node.kind == RegexNode::Kind::anchor || node.kind == RegexNode::Kind::look)
+        unsupported("a repetition of what takes no character");
       RegexNode outer{.kind = RegexNode::Kind::repeat, .least = least, .most = most, .mode = mode};
       outer.children.push_back(std::move(node));
       node = std::move(outer);

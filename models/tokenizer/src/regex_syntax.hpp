@@ -17,11 +17,11 @@ struct RegexNode {
 
   Kind kind = Kind::concat;  // without children it matches the empty text
   std::vector<RegexNode> children{};
-  std::size_t set = 0;                           // set: its place in RegexTree::sets
-  std::uint32_t least = 0, most = 0;             // repeat
-  Mode mode = Mode::greedy;                      // repeat
-  bool ahead = true, negative = false;           // look
-  Anchor anchor = Anchor::text_start;            // anchor
+  std::size_t set = 0;                  // set: its place in RegexTree::sets
+  std::uint32_t least = 0, most = 0;    // repeat
+  Mode mode = Mode::greedy;             // repeat
+  bool ahead = true, negative = false;  // look
+  Anchor anchor = Anchor::text_start;   // anchor
 };
 
 struct RegexTree {

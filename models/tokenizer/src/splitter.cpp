@@ -93,7 +93,8 @@ void Splitter::add_step(const StepJson& json) {
   const std::string& type = json.type();
   if (type == "Split") {
     Split split{Pattern(json), behaviour_of(json, ""), json.flag("invert", false)};
-    const bool keeps_all = (split.behaviour == Behaviour::isolated && !split.inverted) || (split.behaviour == Behaviour::removed && split.inverted);
+    const bool keeps_all = (split.behaviour == Behaviour::isolated && !split.inverted) ||
+                           (split.behaviour == Behaviour::removed && split.inverted);
     const auto rule = split.pattern.regex != nullptr && keeps_all ? known_rule(split.pattern.regex->pattern()) : std::nullopt;
     if (rule) steps_.emplace_back(Rule{*rule});
     else steps_.emplace_back(std::move(split));
@@ -107,7 +108,8 @@ void Splitter::add_step(const StepJson& json) {
     step.always = scheme == "always";
     step.first = scheme == "first";
     if (!step.always && !step.first && scheme != "never") json.bad(concat("with the scheme ", in_quotes(scheme, 32)));
-    if (decode_char(step.replacement, 0).length != step.replacement.size() || step.replacement.empty()) json.bad("whose 'replacement' is not one character");
+    if (decode_char(step.replacement, 0).length != step.replacement.size() || step.replacement.empty())
+      json.bad("whose 'replacement' is not one character");
     steps_.emplace_back(std::move(step));
   } else if (type == "Digits") {
     steps_.emplace_back(Characters{is_numeric, json.flag("individual_digits", false) ? Behaviour::isolated : Behaviour::contiguous});
@@ -281,7 +283,9 @@ void Splitter::run(const Metaspace& step, Pieces& pieces) {
     const std::string_view text = std::string_view(pieces.text.bytes).substr(range.begin, range.end - range.begin);
     each_character(
         text, [&](char32_t one) { return one == code; },
-        [&](std::size_t begin, std::size_t end, bool holds) { matches.push_back({{begin, end}, holds}); });
+        [&](std::size_t begin, std::size_t end, bool holds) {
+          matches.push_back({{begin, end}, holds});
+        });
     add_pieces(matches, Behaviour::with_next, range.begin, ranges);
   }
   pieces.ranges = std::move(ranges);

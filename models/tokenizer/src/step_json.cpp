@@ -59,7 +59,8 @@ std::vector<StepJson> steps_of(std::string_view field, const Json* json, std::st
   for (const Json& part : *inside->list())
     for (StepJson& one : steps_of(field, &part, list)) steps.push_back(std::move(one));
   constexpr std::size_t most = 64;
-  if (steps.size() > most) throw Error(QUERN_UNSUPPORTED, concat("'", field, "' has ", steps.size(), " steps; at most ", most, " are computed"));
+  if (steps.size() > most)
+    throw Error(QUERN_UNSUPPORTED, concat("'", field, "' has ", steps.size(), " steps; at most ", most, " are computed"));
   return steps;
 }
 

@@ -44,9 +44,9 @@ TEST(Steps, GiveTheIdsAndTheTextOfThePackage) {
       const std::string decoded = tokenizer->decode(wanted), wanted_text = entry["decoded"][i];
       const bool same = ids == wanted && (decoded == wanted_text || wanted_text.find("\uFFFD") != wanted_text.npos);
       if (!same && ++differences <= 3)
-        ADD_FAILURE() << entry["name"] << " in " << entry["strings"][i].dump() << "\n  ids " << json(ids).dump() << "\n  not " << json(wanted).dump()
-                      << "\n  text " << json(decoded).dump(-1, ' ', false, json::error_handler_t::replace) << "\n  not  "
-                      << entry["decoded"][i].dump();
+        ADD_FAILURE() << entry["name"] << " in " << entry["strings"][i].dump() << "\n  ids " << json(ids).dump() << "\n  not "
+                      << json(wanted).dump() << "\n  text " << json(decoded).dump(-1, ' ', false, json::error_handler_t::replace)
+                      << "\n  not  " << entry["decoded"][i].dump();
     }
     EXPECT_EQ(differences, 0u) << entry["name"] << " of " << entry["strings"].size();
   }

@@ -53,7 +53,10 @@ TEST(Regex, FindsWhatOnigurumaFinds) {
 TEST(Regex, TakesAByteThatIsNoUtf8AsOneCharacter) {
   EXPECT_EQ(piece_sizes(Regex("."), "a\xFF\x80\xC3"), (std::vector<std::size_t>{1, 1, 1, 1}));
   EXPECT_EQ(piece_sizes(Regex("a.{2}"), "a\xE2\x82z"), (std::vector<std::size_t>{3, 1}));
-  EXPECT_EQ(piece_sizes(Regex("[^b]+b"), "\x80\x80\x80z\xE2\x82\xAC" "b\x80"), (std::vector<std::size_t>{8, 1}));
+  EXPECT_EQ(piece_sizes(Regex("[^b]+b"),
+                        "\x80\x80\x80z\xE2\x82\xAC"
+                        "b\x80"),
+            (std::vector<std::size_t>{8, 1}));
 }
 
 class RefusedRegex : public testing::TestWithParam<std::tuple<const char*, quern_status, const char*>> {};
@@ -69,22 +72,20 @@ TEST_P(RefusedRegex, IsRefusedByName) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Constructs, RefusedRegex,
-                         testing::Values(std::tuple(R"((a)\1)", QUERN_UNSUPPORTED, "back-reference"),
-                                         std::tuple(R"(\k<n>)", QUERN_UNSUPPORTED, "'\\k'"), std::tuple(R"(\X)", QUERN_UNSUPPORTED, "'\\X'"),
-                                         std::tuple("(?<n>a)", QUERN_UNSUPPORTED, "named group"),
-                                         std::tuple("(?~a)", QUERN_UNSUPPORTED, "'(?~'"), std::tuple("(?x) a", QUERN_UNSUPPORTED, "'(?x'"),
-                                         std::tuple("(?<=a+)b", QUERN_UNSUPPORTED, "varying length"),
-                                         std::tuple(R"(\p{Klingon})", QUERN_UNSUPPORTED, "'Klingon'"),
-                                         std::tuple("[[:punct:]]", QUERN_UNSUPPORTED, "POSIX"),
-                                         std::tuple("(?i:ss)", QUERN_UNSUPPORTED, "letters without case"),
-                                         std::tuple(R"((?i:[\p{Lu}]))", QUERN_UNSUPPORTED, "a set without case"),
-                                         std::tuple("a{1001}", QUERN_UNSUPPORTED, "1000 repetitions"),
-                                         std::tuple("(?:(?:a{1000}b){1000}){1000}", QUERN_UNSUPPORTED, "steps"),
-                                         std::tuple("(a", QUERN_BAD_MODEL, "without its ')'"), std::tuple("a)", QUERN_BAD_MODEL, "too many"),
-                                         std::tuple("[a", QUERN_BAD_MODEL, "ends too early"), std::tuple("[b-a]", QUERN_BAD_MODEL, "exchanged"),
-                                         std::tuple("*a", QUERN_BAD_MODEL, "repeats nothing"), std::tuple("\\", QUERN_BAD_MODEL, "ends too early"),
-                                         std::tuple("a\xFF", QUERN_BAD_MODEL, "UTF-8")));
+INSTANTIATE_TEST_SUITE_P(
+    Constructs, RefusedRegex,
+    testing::Values(
+        std::tuple(R"((a)\1)", QUERN_UNSUPPORTED, "back-reference"), std::tuple(R"(\k<n>)", QUERN_UNSUPPORTED, "'\\k'"),
+        std::tuple(R"(\X)", QUERN_UNSUPPORTED, "'\\X'"), std::tuple("(?<n>a)", QUERN_UNSUPPORTED, "named group"),
+        std::tuple("(?~a)", QUERN_UNSUPPORTED, "'(?~'"), std::tuple("(?x) a", QUERN_UNSUPPORTED, "'(?x'"),
+        std::tuple("(?<=a+)b", QUERN_UNSUPPORTED, "varying length"), std::tuple(R"(\p{Klingon})", QUERN_UNSUPPORTED, "'Klingon'"),
+        std::tuple("[[:punct:]]", QUERN_UNSUPPORTED, "POSIX"), std::tuple("(?i:ss)", QUERN_UNSUPPORTED, "letters without case"),
+        std::tuple(R"((?i:[\p{Lu}]))", QUERN_UNSUPPORTED, "a set without case"),
+        std::tuple("a{1001}", QUERN_UNSUPPORTED, "1000 repetitions"),
+        std::tuple("(?:(?:a{1000}b){1000}){1000}", QUERN_UNSUPPORTED, "steps"), std::tuple("(a", QUERN_BAD_MODEL, "without its ')'"),
+        std::tuple("a)", QUERN_BAD_MODEL, "too many"), std::tuple("[a", QUERN_BAD_MODEL, "ends too early"),
+        std::tuple("[b-a]", QUERN_BAD_MODEL, "exchanged"), std::tuple("*a", QUERN_BAD_MODEL, "repeats nothing"),
+        std::tuple("\\", QUERN_BAD_MODEL, "ends too early"), std::tuple("a\xFF", QUERN_BAD_MODEL, "UTF-8")));
 
 TEST(Regex, DeepNestingAndLongPatternsAreRefused) {
   EXPECT_THROW(Regex(std::string(5000, '(')), Error);
