@@ -7,7 +7,7 @@ set(std_headers <algorithm> <array> <charconv> <cstring> <filesystem> <functiona
 # Files whose file-local names meet those of a neighbour are compiled by themselves; so are kernels of one instruction set,
 # and conformance's ops and graphs, all of which have a `generate`.
 set(never_joined_targets "^(backend_(cpu_(portable|avx|packed)|cuda)|chat_template_test$|runtime_host_test$|loader_test$|conformance_unit_test$|runtime_api_test$|.*fuzz_seeds_test$)")
-set(never_joined_files "^(abi|ops|graphs)/|(^|/)(plugin_parts|op_table|harness|byte_level_bpe|malformed_(tensor|meaning)_test|experts_test|fusion_test)\\.cpp$")
+set(never_joined_files "^(abi|ops|graphs)/|(^|/)(plugin_parts|op_table|harness|bpe|malformed_(tensor|meaning)_test|experts_test|fusion_test)\\.cpp$")
 set(never_joined_files_of_backend_cpu_objects "/(activation_backward|attention|attention_dense|attention_ragged|attention_ragged_backward|glu_backward|kv_copy|lora_matmul|lora_matmul_backward|matmul_id|matmul_id_backward|matmul_id_packed|norms_backward|rope|sample|silu|sort|write_rows)\\.cpp$|thread_pool\\.cpp$")
 set(never_joined_files_of_backend_vulkan "training\\.cpp$|embedded\\.cpp$")
 

@@ -21,9 +21,13 @@ std::optional<JsonFile> JsonFile::find(std::string path, std::uint64_t bytes, st
   std::optional<Json> json = Json::parse(text, values, &why);
   if (!json) throw Error(QUERN_BAD_MODEL, concat(path, ": is ", why));
   if (!json->is_object()) throw Error(QUERN_BAD_MODEL, concat(path, ": is not a JSON object"));
+  return made_of(std::move(path), std::move(*json));
+}
+
+JsonFile JsonFile::made_of(std::string path, Json json) {
   JsonFile file;
   file.path_ = std::move(path);
-  file.json_ = std::move(*json);
+  file.json_ = std::move(json);
   return file;
 }
 

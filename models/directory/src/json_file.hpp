@@ -23,6 +23,9 @@ class JsonFile {
   /// Nothing if there is no such file. Throws Error(QUERN_BAD_MODEL) for text that is no JSON object.
   static std::optional<JsonFile> find(std::string path, std::uint64_t bytes = most_bytes, std::size_t values = Json::most_values);
 
+  /// What other files stand for; `path` names one of them.
+  static JsonFile made_of(std::string path, Json json);
+
   const std::string& path() const noexcept { return path_; }
   const Json& json() const noexcept { return json_; }
   /// "<path>: '<field>' <text>".

@@ -16,20 +16,14 @@ namespace {
 constexpr std::string_view space_mark = "\xE2\x96\x81";        // U+2581
 constexpr std::uint64_t most_splits = std::uint64_t{8} << 20;  // of all tokens together; 262,144 real tokens have 2 million
 
-Error not_sentencepiece(const JsonFile& file, std::string_view field, std::string_view what) {
-  return file.unsupported(field,
-                          concat(what, "; a vocabulary with 'byte_fallback' is read where it is SentencePiece's, else use a GGUF file"));
-}
-
 /// What stands in front of a text: nothing, a space in front of each part between control tokens, or one at the start alone.
 enum class Prefix : std::uint8_t { never, always, at_start };
 
-Prefix prefix_of_metaspace(const JsonFile& file, const Json& part) {
+std::optional<Prefix> prefix_of_metaspace(const JsonFile& file, const Json& part) {
   constexpr std::string_view field = "pre_tokenizer";
   if (text_of(file, field, part.find("type")) != "Metaspace" || text_of(file, field, part.find("replacement")) != space_mark)
-    throw not_sentencepiece(file, field, "is no Metaspace with U+2581");
-  if (bool_of(file, concat(field, ".split"), part.find("split")).value_or(true))
-    throw not_sentencepiece(file, field, "has 'split', so that no token may cross a space");
+    return std::nullopt;
+  if (bool_of(file, concat(field, ".split"), part.find("split")).value_or(true)) return std::nullopt;  // no token may cross a space
   const std::string scheme = text_of(file, concat(field, ".prepend_scheme"), part.find("prepend_scheme")).value_or("always");
   if (scheme == "never") return Prefix::never;
   if (scheme == "always") return Prefix::always;
@@ -46,7 +40,7 @@ bool replaces_spaces(const Json& part) {
 }
 
 /// A normalizer that does what Metaspace does: Prepend, which may be absent, and Replace.
-Prefix prefix_of_normalizer(const JsonFile& file, const Json& normalizer) {
+std::optional<Prefix> prefix_of_normalizer(const JsonFile& file, const Json& normalizer) {
   constexpr std::string_view field = "normalizer";
   std::vector<const Json*> parts = {&normalizer};
   if (const Json* const list = normalizer.find("normalizers"); list != nullptr && list->list() != nullptr) {
@@ -60,13 +54,12 @@ Prefix prefix_of_normalizer(const JsonFile& file, const Json& normalizer) {
     if (type == "Prepend" && !replaced && text_of(file, concat(field, ".prepend"), part->find("prepend")) == space_mark)
       prefix = Prefix::always;
     else if (type == "Replace" && !replaced && replaces_spaces(*part)) replaced = true;
-    else throw not_sentencepiece(file, field, concat("has a part ", in_quotes(type, 32), " that SentencePiece does not have there"));
+    else return std::nullopt;
   }
-  if (!replaced) throw not_sentencepiece(file, field, "does not replace spaces by U+2581");
-  return prefix;
+  return replaced ? std::optional(prefix) : std::nullopt;
 }
 
-Prefix prefix_of(const JsonFile& file) {
+std::optional<Prefix> prefix_of(const JsonFile& file) {
   const auto there = [&](std::string_view name) {
     const Json* const value = file.json().find(name);
     return value == nullptr || value->is_null() ? nullptr : value;
@@ -75,7 +68,7 @@ Prefix prefix_of(const JsonFile& file) {
   const Json* const pre_tokenizer = there("pre_tokenizer");
   if (normalizer != nullptr && pre_tokenizer == nullptr) return prefix_of_normalizer(file, *normalizer);
   if (normalizer == nullptr && pre_tokenizer != nullptr) return prefix_of_metaspace(file, *pre_tokenizer);
-  throw not_sentencepiece(file, "pre_tokenizer", "and 'normalizer' are both there or both missing");
+  return std::nullopt;
 }
 
 bool is_byte(std::string_view text) {
@@ -121,25 +114,28 @@ class ScoredTokens {
     std::ranges::sort(names_);
   }
 
-  std::vector<float> scores() {
+  /// Nothing where the merges are not those that SentencePiece's scores give.
+  std::optional<std::vector<float>> scores() {
     std::vector<float> scores(list_.tokens.size());
-    for (std::size_t id = 0; id < scores.size(); ++id)
-      if (list_.types[id] == token_type::normal) scores[id] = score_of(list_.tokens[id]);
+    for (std::size_t id = 0; id < scores.size(); ++id) {
+      if (list_.types[id] != token_type::normal) continue;
+      const auto score = score_of(list_.tokens[id]);
+      if (!score) return std::nullopt;
+      scores[id] = *score;
+    }
     return scores;
   }
 
  private:
   /// SentencePiece merges whatever two tokens make a token, by its score alone. So all splits are merges, and neighbours in the list.
-  float score_of(std::string_view token) {
+  std::optional<float> score_of(std::string_view token) {
     const std::span<const Merged> found = merges_.of(token);
     splits_ += token.size();
     if (splits_ > most_splits) throw file_.unsupported("model.vocab", concat("has tokens of more than ", most_splits, " bytes together"));
     std::size_t splits = 0;
     for (std::size_t at = 1; at < token.size(); ++at)
       splits += std::ranges::binary_search(names_, token.substr(0, at)) && std::ranges::binary_search(names_, token.substr(at)) ? 1 : 0;
-    if (splits != found.size() || (!found.empty() && found.back().rank - found.front().rank + 1 != found.size()))
-      throw not_sentencepiece(file_, "model.merges",
-                              concat("has not the merges for ", in_quotes(token, 48), " that SentencePiece's scores give"));
+    if (splits != found.size() || (!found.empty() && found.back().rank - found.front().rank + 1 != found.size())) return std::nullopt;
     return found.empty() ? 0.0f : -1.0f - static_cast<float>(found.front().rank);
   }
 
@@ -152,20 +148,27 @@ class ScoredTokens {
 
 }  // namespace
 
-void write_sentencepiece_keys(const JsonFile& file, const std::vector<std::string>& merges, TokenList& list, gguf::Writer& keys) {
+bool write_sentencepiece_keys(const JsonFile& file, const std::vector<std::string>& merges, TokenList& list, gguf::Writer& keys) {
   const Json& model = *file.json().find("model");
-  if (bool_of(file, "model.ignore_merges", model.find("ignore_merges")).value_or(false))
-    throw not_sentencepiece(file, "model.ignore_merges", "is true");
-  const Prefix prefix = prefix_of(file);
+  const auto prefix = prefix_of(file);
+  if (!prefix || bool_of(file, "model.ignore_merges", model.find("ignore_merges")).value_or(false)) return false;
   const auto unknown_text = text_of(file, "model.unk_token", model.find("unk_token"));
+  std::vector<std::int32_t> types = list.types;
   for (std::size_t id = 0; id < list.tokens.size(); ++id) {
-    if (unknown_text && list.tokens[id] == *unknown_text) list.types[id] = token_type::unknown;
-    else if (list.types[id] == token_type::normal && is_byte(list.tokens[id])) list.types[id] = token_type::byte;
+    if (unknown_text && list.tokens[id] == *unknown_text) types[id] = token_type::unknown;
+    else if (types[id] == token_type::normal && is_byte(list.tokens[id])) types[id] = token_type::byte;
+  }
+  std::swap(types, list.types);
+  const auto scores = ScoredTokens(file, list, merges).scores();
+  if (!scores) {
+    std::swap(types, list.types);
+    return false;
   }
   keys.string("tokenizer.ggml.model", "llama");
-  keys.numbers<float>("tokenizer.ggml.scores", ScoredTokens(file, list, merges).scores());
-  keys.boolean("tokenizer.ggml.add_space_prefix", prefix != Prefix::never);
-  if (prefix == Prefix::at_start) keys.boolean("quern.space_prefix_at_start_only", true);
+  keys.numbers<float>("tokenizer.ggml.scores", *scores);
+  keys.boolean("tokenizer.ggml.add_space_prefix", *prefix != Prefix::never);
+  if (*prefix == Prefix::at_start) keys.boolean("quern.space_prefix_at_start_only", true);
+  return true;
 }
 
 }  // namespace quern::directory

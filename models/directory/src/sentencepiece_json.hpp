@@ -10,7 +10,7 @@
 namespace quern::directory {
 
 /// Writes scores and how texts begin, and sets the types of bytes and of the unknown token. The score of a token is the place of its first
-/// merge. Throws Error(QUERN_UNSUPPORTED) where the merges are not those that SentencePiece's scores give.
-void write_sentencepiece_keys(const JsonFile& file, const std::vector<std::string>& merges, TokenList& list, gguf::Writer& keys);
+/// merge. False, with nothing written, where the steps or the merges are not SentencePiece's.
+bool write_sentencepiece_keys(const JsonFile& file, const std::vector<std::string>& merges, TokenList& list, gguf::Writer& keys);
 
 }  // namespace quern::directory

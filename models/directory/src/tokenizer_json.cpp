@@ -1,10 +1,12 @@
 #include "tokenizer_json.hpp"
 
 #include "config.hpp"
+#include "legacy_tokenizer.hpp"
 #include "pre_tokenizer_steps.hpp"
 #include "sentencepiece_json.hpp"
 
 #include "quern/base/terminal_text.hpp"
+#include "quern/graph/json_writer.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -54,40 +56,34 @@ const Json::List* list_of(const JsonFile& file, std::string_view field, const Js
   return value->list();
 }
 
-/// Parts of BPE that this version does not compute. Their usual values are null, false and "".
-void refuse_variants(const JsonFile& file, const Json& model) {
-  if (const auto type = text_of(file, "model.type", model.find("type")); type.value_or("BPE") != "BPE")
-    throw file.unsupported("model.type",
-                           concat("is ", in_quotes(*type, 32), "; directories are read with BPE, use a GGUF file of the model"));
-  if (number_of(file, "model.dropout", model.find("dropout")).value_or(0) != 0)
-    throw file.unsupported("model.dropout", "is set; a text would have other tokens each time");
-  for (const std::string_view name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    const std::string field = concat("model.", name);
-    if (!text_of(file, field, model.find(name)).value_or("").empty())
-      throw file.unsupported(field, "is set; byte-level BPE is read without it");
-  }
-}
+/// Added tokens with what is special about how they are found.
+struct AddedFlags {
+  std::vector<std::int32_t> pairs;  // as quern.added_token_flags has them
+  bool any_space_or_word = false, any_normalized = false;
+};
 
-void check_byte_level(const JsonFile& file) {
-  const Json* const decoder = file.json().find("decoder");
-  const auto name = decoder == nullptr ? std::nullopt : text_of(file, "decoder.type", decoder->find("type"));
-  if (name.value_or("") != "ByteLevel")
-    throw file.unsupported("decoder", concat("is ", name ? in_quotes(*name, 32) : "missing", "; BPE is read with the decoder ByteLevel"));
-}
-
-void read_added(const JsonFile& file, Tokens& tokens) {
+AddedFlags read_added(const JsonFile& file, Tokens& tokens, const TokenList& list) {
   constexpr std::string_view field = "added_tokens";
-  const Json::List* const list = list_of(file, field, file.json().find(field));
-  if (list == nullptr) return;
-  for (const Json& added : *list) {
+  AddedFlags flags;
+  const Json::List* const added_tokens = list_of(file, field, file.json().find(field));
+  if (added_tokens == nullptr) return flags;
+  for (const Json& added : *added_tokens) {
     const auto text = text_of(file, concat(field, ".content"), added.find("content"));
     if (!text || text->empty()) throw file.bad(field, "has an entry without 'content'");
-    for (const std::string_view flag : {"single_word", "lstrip", "rstrip"})
-      if (bool_of(file, concat(field, ".", flag), added.find(flag)).value_or(false))
-        throw file.unsupported(field, concat("has ", in_quotes(*text, 48), " with '", flag, "'; such tokens are not matched so here"));
-    const bool special = bool_of(file, concat(field, ".special"), added.find("special")).value_or(false);
-    tokens.add(field, *text, added.find("id"), special ? token_type::control : token_type::user_defined);
+    const auto flag = [&](std::string_view name) { return bool_of(file, concat(field, ".", name), added.find(name)); };
+    const bool special = flag("special").value_or(false), normalized = flag("normalized").value_or(!special);
+    const bool single_word = flag("single_word").value_or(false), left = flag("lstrip").value_or(false),
+               right = flag("rstrip").value_or(false);
+    const Json* const id = added.find("id");
+    const std::uint64_t at = id == nullptr || id->count() == nullptr ? most_tokens : *id->count();
+    const bool in_model = at < list.tokens.size() && list.types[at] == token_type::normal && list.tokens[at] == *text;
+    tokens.add(field, *text, id, special ? token_type::control : token_type::user_defined);
+    flags.pairs.push_back(static_cast<std::int32_t>(at));
+    flags.pairs.push_back((single_word ? 1 : 0) | (left ? 2 : 0) | (right ? 4 : 0) | (normalized ? 8 : 0) | (in_model ? 0 : 16));
+    flags.any_space_or_word = flags.any_space_or_word || single_word || left || right;
+    flags.any_normalized = flags.any_normalized || normalized;
   }
+  return flags;
 }
 
 std::vector<std::string> read_merges(const JsonFile& file, const Json& model) {
@@ -105,7 +101,10 @@ std::vector<std::string> read_merges(const JsonFile& file, const Json& model) {
     const Json::List* const pair = merge.list();
     if (pair == nullptr || pair->size() != 2 || (*pair)[0].text() == nullptr || (*pair)[1].text() == nullptr)
       throw file.bad(field, concat("has entry ", merges.size(), ", which is neither text nor a pair of texts"));
-    merges.push_back(concat(*(*pair)[0].text(), " ", *(*pair)[1].text()));
+    const std::string &left = *(*pair)[0].text(), &right = *(*pair)[1].text();
+    merges.push_back(left);
+    merges.back() += left.find(' ') == left.npos && right.find(' ') == right.npos ? ' ' : '\0';
+    merges.back() += right;
   }
   return merges;
 }
@@ -154,9 +153,93 @@ void read_post_processor(const JsonFile& file, const Json* processor, TokenList&
     }
   } else if (type == "TemplateProcessing") {
     read_template(file, *processor, list);
+  } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+    const auto id_of = [&](std::string_view name) {
+      const Json* const pair = processor->find(name);
+      const Json::List* const parts = pair == nullptr ? nullptr : pair->list();
+      if (parts == nullptr || parts->size() != 2 || (*parts)[1].count() == nullptr || *(*parts)[1].count() >= list.tokens.size())
+        throw file.bad(concat(field, ".", name), "is no pair of a text and the id of a token");
+      return *(*parts)[1].count();
+    };
+    list.has_template = true;
+    list.begin = id_of("cls");
+    list.end = id_of("sep");
   } else if (type != "ByteLevel") {
-    throw file.unsupported(field, concat("is ", in_quotes(type.value_or("of no type"), 48), "; ByteLevel and TemplateProcessing are read"));
+    throw file.unsupported(field, concat("is ", in_quotes(type.value_or("of no type"), 48),
+                                         "; ByteLevel, TemplateProcessing, BertProcessing and RobertaProcessing are read"));
   }
+}
+
+/// Whether byte-level BPE of a GGUF file is all that the file asks for.
+bool is_plain_byte_level(const JsonFile& file, const Json& model) {
+  const Json* const decoder = file.json().find("decoder");
+  const auto decoded_by = decoder == nullptr ? std::nullopt : text_of(file, "decoder.type", decoder->find("type"));
+  const auto is_empty = [&](std::string_view name) { return text_of(file, concat("model.", name), model.find(name)).value_or("").empty(); };
+  return decoded_by == "ByteLevel" && is_empty("unk_token") && is_empty("continuing_subword_prefix") && is_empty("end_of_word_suffix");
+}
+
+void write_json(const Json& json, JsonWriter& writer) {
+  if (json.text() != nullptr) writer.value(*json.text());
+  else if (json.boolean() != nullptr) writer.value(*json.boolean());
+  else if (json.count() != nullptr) writer.value(*json.count());
+  else if (json.integer()) writer.value(*json.integer());
+  else if (json.number()) writer.value(*json.number());
+  else if (json.list() != nullptr) {
+    writer.begin_array();
+    for (const Json& one : *json.list()) write_json(one, writer);
+    writer.end_array();
+  } else if (json.members() != nullptr) {
+    writer.begin_object();
+    for (const Json::Member& member : *json.members()) {
+      writer.key(member.name);
+      write_json(member.value, writer);
+    }
+    writer.end_object();
+  } else {
+    writer.value(nullptr);
+  }
+}
+
+/// The steps of any other tokenizer as they are, without the vocabulary.
+void write_steps(const JsonFile& file, const Json& model, AddedFlags added, const TokenList& list, gguf::Writer& keys) {
+  for (std::size_t id = 0; id < list.tokens.size(); ++id)
+    if (list.types[id] == token_type::unused) added.pairs.insert(added.pairs.end(), {static_cast<std::int32_t>(id), 16});
+  JsonWriter steps(JsonWriter::Style::one_line);
+  steps.begin_object();
+  steps.key("model");
+  steps.begin_object();
+  for (const Json::Member& member : *model.members()) {
+    if (member.name == "vocab" || member.name == "merges") continue;
+    steps.key(member.name);
+    write_json(member.value, steps);
+  }
+  steps.end_object();
+  for (const std::string_view name : {"normalizer", "pre_tokenizer", "decoder"}) {
+    const Json* const step = file.json().find(name);
+    steps.key(name);
+    write_json(step == nullptr ? Json() : *step, steps);
+  }
+  steps.end_object();
+  keys.string("tokenizer.ggml.model", "huggingface");
+  keys.string("quern.tokenizer_steps", steps.take());
+  if (!added.pairs.empty()) keys.numbers<std::int32_t>("quern.added_token_flags", added.pairs);
+}
+
+/// The pieces of a Unigram model; their places are their ids.
+std::vector<double> read_pieces(const JsonFile& file, const Json& model, Tokens& tokens) {
+  constexpr std::string_view field = "model.vocab";
+  const Json::List* const list = list_of(file, field, model.find("vocab"));
+  if (list == nullptr) throw file.bad(field, "is missing");
+  std::vector<double> scores;
+  for (const Json& piece : *list) {
+    const Json::List* const pair = piece.list();
+    if (pair == nullptr || pair->size() != 2 || (*pair)[0].text() == nullptr || !(*pair)[1].number())
+      throw file.bad(field, concat("has entry ", scores.size(), ", which is no pair of a text and a score"));
+    const Json id(static_cast<std::uint64_t>(scores.size()));
+    tokens.add(field, *(*pair)[0].text(), &id, token_type::normal);
+    scores.push_back(*(*pair)[1].number());
+  }
+  return scores;
 }
 
 void fill_up(TokenList& list, std::uint64_t rows) {
@@ -179,32 +262,50 @@ std::optional<std::uint64_t> TokenList::find(std::string_view text) const noexce
 }
 
 TokenList write_tokenizer_keys(const std::string& folder, std::uint64_t rows, gguf::Writer& keys) {
-  const auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_file_bytes, most_values);
+  auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_file_bytes, most_values);
+  if (!file) file = read_vocabulary_and_merges(folder, most_file_bytes, most_values);
   if (!file)
-    throw Error(QUERN_UNSUPPORTED, concat(folder,
-                                          ": has no tokenizer.json, the form of tokenizer that is read; save the tokenizer with "
-                                          "transformers, or use a GGUF file of the model"));
+    throw Error(QUERN_UNSUPPORTED,
+                concat(folder,
+                       ": has no tokenizer.json, nor vocab.json with merges.txt, the forms of tokenizer that are read; save "
+                       "the tokenizer with transformers, or use a GGUF file of the model"));
   const Json& model = require_object(*file, "model", file->json().find("model"));
-  refuse_variants(*file, model);
+  const std::string type = text_of(*file, "model.type", model.find("type")).value_or("BPE");
+  if (number_of(*file, "model.dropout", model.find("dropout")).value_or(0) != 0)
+    throw file->unsupported("model.dropout", "is set; a text would have other tokens each time");
   if (rows > most_tokens)
     throw Error(QUERN_UNSUPPORTED,
                 concat(folder, ": the table of embeddings has ", rows, " rows; at most ", most_tokens, " tokens are read"));
   TokenList list;
   Tokens tokens(*file, list);
-  for (const Json::Member& token : *require_object(*file, "model.vocab", model.find("vocab")).members())
-    tokens.add("model.vocab", token.name, &token.value, token_type::normal);
-  read_added(*file, tokens);
+  std::vector<double> scores;
+  if (type == "Unigram") {
+    scores = read_pieces(*file, model, tokens);
+  } else {
+    for (const Json::Member& token : *require_object(*file, "model.vocab", model.find("vocab")).members())
+      tokens.add("model.vocab", token.name, &token.value, token_type::normal);
+  }
+  const AddedFlags added = read_added(*file, tokens, list);
   fill_up(list, rows);
   read_post_processor(*file, file->json().find("post_processor"), list);
-  const std::vector<std::string> merges = read_merges(*file, model);
-  if (bool_of(*file, "model.byte_fallback", model.find("byte_fallback")).value_or(false)) {
-    write_sentencepiece_keys(*file, merges, list, keys);
-  } else {
-    check_byte_level(*file);
+  const std::vector<std::string> merges = type == "BPE" ? read_merges(*file, model) : std::vector<std::string>();
+  const bool byte_fallback = bool_of(*file, "model.byte_fallback", model.find("byte_fallback")).value_or(false);
+  const Json* const normalizer = file->json().find("normalizer");
+  const bool normalizes = normalizer != nullptr && !normalizer->is_null();
+  const bool has_rule = type == "BPE" && !byte_fallback && !added.any_space_or_word && !(added.any_normalized && normalizes) &&
+                        is_plain_byte_level(*file, model);
+  const auto rule = has_rule ? pre_tokenizer_of(*file) : std::nullopt;
+  if (rule) {
     keys.string("tokenizer.ggml.model", "gpt2");
-    keys.string("tokenizer.ggml.pre", pre_tokenizer_of(*file));
-    keys.strings("tokenizer.ggml.merges", merges);
+    keys.string("tokenizer.ggml.pre", *rule);
+  } else if (type != "BPE" || !byte_fallback || added.any_space_or_word || !write_sentencepiece_keys(*file, merges, list, keys)) {
+    write_steps(*file, model, added, list, keys);
   }
+  if (!scores.empty()) {
+    scores.resize(list.tokens.size(), 0);
+    keys.numbers<double>("tokenizer.ggml.scores", scores);
+  }
+  if (!merges.empty() || rule) keys.strings("tokenizer.ggml.merges", merges);
   keys.strings("tokenizer.ggml.tokens", list.tokens);
   keys.numbers<std::int32_t>("tokenizer.ggml.token_type", list.types);
   return list;

@@ -25,7 +25,10 @@ bool is_utf8(const std::string& text) {
 class TokenizerWriter {
  public:
   TokenizerWriter(const gguf::File& model, const Tokenizer& tokenizer) : model_(model), tokenizer_(tokenizer) {
-    sentencepiece_ = model.require_string("tokenizer.ggml.model") == "llama";
+    const std::string_view kind = model.require_string("tokenizer.ggml.model");
+    sentencepiece_ = kind == "llama";
+    if (!sentencepiece_ && kind != "gpt2")
+      throw refused("tokenizer.ggml.model", concat("is ", in_quotes(kind, 48), "; a tokenizer.json is written of 'gpt2' and 'llama'"));
     if (!sentencepiece_) {
       const std::string_view named = model.find_string("tokenizer.ggml.pre").value_or("");
       rule_ = known_rule(named.empty() ? "default" : named);

@@ -36,13 +36,28 @@ std::vector<std::int32_t> read_types(const gguf::File& file) {
   return types;
 }
 
-std::vector<float> read_scores(const gguf::File& file) {
+std::vector<double> read_scores(const gguf::File& file) {
   const auto found = file.find_floats(field::scores);
   if (!found) return {};
   check_count(file, field::scores, found->size(), tokenizer::max_tokens);
-  std::vector<float> scores(found->size());
-  for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = static_cast<float>((*found)[i]);
+  std::vector<double> scores(found->size());
+  for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = (*found)[i];
   return scores;
+}
+
+// Pairs of an id and its flags: 1 single word, 2 and 4 with the white space in front and behind, 8 in the normalised text, 16 not the model's.
+std::vector<AddedToken> read_added(const gguf::File& file) {
+  std::vector<AddedToken> added;
+  const auto found = file.find_ints(field::added);
+  if (!found) return added;
+  check_count(file, field::added, found->size(), 2 * tokenizer::max_tokens);
+  if (found->size() % 2 != 0) throw file.bad_key(field::added, "has an id without flags");
+  for (std::size_t i = 0; i < found->size(); i += 2) {
+    const auto id = static_cast<std::int32_t>(std::clamp<std::int64_t>((*found)[i], -1, INT32_MAX));
+    const std::int64_t flags = (*found)[i + 1];
+    added.push_back({id, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, (flags & 8) != 0, (flags & 16) != 0});
+  }
+  return added;
 }
 
 // Where a file says nothing, the model's family decides: SentencePiece models and Llama 3 start with bos.
@@ -94,13 +109,19 @@ std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file, std::stri
   view.model = file.require_string("tokenizer.ggml.model");
   std::vector<std::string_view> tokens, merges;
   std::vector<std::int32_t> types;
-  std::vector<float> scores;
-  const bool byte_level = view.model == "gpt2";
-  if (byte_level || view.model == "llama") {  // another model is refused by name, not for what it lacks
+  std::vector<double> scores;
+  std::vector<AddedToken> added;
+  const bool byte_level = view.model == "gpt2", has_steps = view.model == "huggingface";
+  if (byte_level || has_steps || view.model == "llama") {  // another model is refused by name, not for what it lacks
     tokens = read_strings(file, field::tokens, tokenizer::max_tokens);
     types = read_types(file);
     scores = read_scores(file);
-    if (byte_level) {
+    if (has_steps) {
+      view.steps = file.require_string("quern.tokenizer_steps");
+      added = read_added(file);
+      view.added = added;
+      if (file.array_shape(field::merges)) merges = read_strings(file, field::merges, tokenizer::max_merges);
+    } else if (byte_level) {
       merges = read_strings(file, field::merges, tokenizer::max_merges);
     } else {
       refuse_normalisation_map(file);

@@ -38,6 +38,8 @@ class MarkerMatcher {
   /// The texts must differ. Throws Error(QUERN_BAD_MODEL) beyond max_total_bytes.
   explicit MarkerMatcher(std::vector<Marker> markers);
 
+  bool empty() const noexcept { return markers_.empty(); }
+
   /// All matches in order, none overlapping another. Without `all`, of those that match always.
   std::vector<Match> find(std::string_view text, bool all) const;
 

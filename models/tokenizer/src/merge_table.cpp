@@ -25,8 +25,11 @@ struct Pair {
 }
 
 Pair parse(std::size_t index, std::string_view merge) {
-  const std::size_t space = merge.find(' ');
-  if (space == std::string_view::npos || space == 0 || space + 1 == merge.size() || merge.find(' ', space + 1) != std::string_view::npos)
+  const std::size_t nul = merge.find('\0');
+  const char between = nul == std::string_view::npos ? ' ' : '\0';
+  const std::size_t space = nul == std::string_view::npos ? merge.find(' ') : nul;
+  if (space == std::string_view::npos || space == 0 || space + 1 == merge.size() ||
+      merge.find(between, space + 1) != std::string_view::npos)
     refuse(index, merge, "is not two tokens with one space between them");
   return {merge.substr(0, space), merge.substr(space + 1)};
 }
@@ -42,14 +45,15 @@ bool is_joined(std::string_view whole, const Pair& pair) noexcept {
 
 }  // namespace
 
-MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::string_view> merges) : seed_(process_seed()) {
+MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::string_view> merges, std::string_view prefix)
+    : seed_(process_seed()) {
   if (merges.size() > max_merges)
     throw Error(QUERN_BAD_MODEL, concat(field::merges, " has ", merges.size(), " entries; at most ", max_merges, " are accepted"));
-  resolve(vocabulary, merges);
+  resolve(vocabulary, merges, prefix);
   index(vocabulary);
 }
 
-void MergeTable::resolve(const Vocabulary& vocabulary, std::span<const std::string_view> merges) {
+void MergeTable::resolve(const Vocabulary& vocabulary, std::span<const std::string_view> merges, std::string_view prefix) {
   merges_.resize(merges.size());
   std::array<std::string_view, 2 * block> texts;
   std::array<std::int32_t, 2 * block> ids;
@@ -68,11 +72,12 @@ void MergeTable::resolve(const Vocabulary& vocabulary, std::span<const std::stri
       const Pair pair{texts[2 * i], texts[2 * i + 1]};
       const std::int32_t left = require(ids[2 * i], first + i, merge, pair.left);
       const std::int32_t right = require(ids[2 * i + 1], first + i, merge, pair.right);
+      const std::string_view continuing = pair.right.starts_with(prefix) ? pair.right.substr(prefix.size()) : pair.right;
       // Trainers number tokens in the order of their merges, so the next id is nearly always right and saves
       // a look-up.
       std::int32_t merged = guess;
-      if (!vocabulary.contains(guess) || !is_joined(vocabulary.text(guess), pair)) {
-        joined.assign(pair.left).append(pair.right);
+      if (!vocabulary.contains(guess) || !is_joined(vocabulary.text(guess), {pair.left, continuing})) {
+        joined.assign(pair.left).append(continuing);
         merged = require(vocabulary.find(joined), first + i, merge, joined);
       }
       guess = merged + 1;

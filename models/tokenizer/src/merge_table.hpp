@@ -18,10 +18,11 @@ class MergeTable {
     std::int32_t merged = -1;
   };
 
-  /// Throws Error(QUERN_BAD_MODEL) for a merge that is not two tokens with a space between them, or whose
+  /// A merge is two tokens with a space between them, or with a NUL where one of them has a space. What it makes is both together, without
+  /// the `prefix` that the right one starts with. Throws Error(QUERN_BAD_MODEL) for a merge that is something else, or whose
   /// tokens or result are not in the vocabulary. Of a pair that is listed twice the later rank counts, as in
   /// the trainers' own library.
-  MergeTable(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
+  MergeTable(const Vocabulary& vocabulary, std::span<const std::string_view> merges, std::string_view prefix = {});
 
   static constexpr std::uint32_t none = UINT32_MAX;
   /// The rank of the merge of two tokens, the lowest of which is applied first; none if they do not join.
@@ -36,7 +37,7 @@ class MergeTable {
     std::uint32_t rank = none;
   };
   std::uint64_t hash(std::int32_t left, std::int32_t right) const noexcept;
-  void resolve(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
+  void resolve(const Vocabulary& vocabulary, std::span<const std::string_view> merges, std::string_view prefix);
   void index(const Vocabulary& vocabulary);
 
   std::vector<Merge> merges_;  // by rank

@@ -1,6 +1,7 @@
 // Cuts a text into the pieces inside which byte-level BPE merges.
 #include "pre_tokenizer.hpp"
 
+#include "char_set.hpp"
 #include "unicode.hpp"
 
 #include "quern/models/tokenizer.hpp"
@@ -233,22 +234,12 @@ struct Split {
   bool trailing_space = false;  // \s+$ instead of all this
 };
 
-struct CodeRange {
-  char32_t first, last;
-};
-
-template <std::size_t count>
-bool is_within(const CodeRange (&ranges)[count], char32_t code) noexcept {
-  const auto range = std::ranges::lower_bound(ranges, code, {}, &CodeRange::last);
-  return range != std::end(ranges) && code >= range->first;
-}
-
 // The letters that the expression of deepseek-llm lists: those with case in Unicode 11, but for a few.
 constexpr CodeRange deepseek_letters[] = {
 #include "deepseek_letters.inc"
 };
 
-bool is_deepseek_letter(Char c) noexcept { return is_within(deepseek_letters, c.code); }
+bool is_deepseek_letter(Char c) noexcept { return is_in(deepseek_letters, c.code); }
 bool is_line_break(Char c) noexcept { return c.code == '\n' || c.code == '\r'; }
 bool is_letter(Char c) noexcept { return class_of(c.code) == CharClass::letter; }
 bool is_number(Char c) noexcept { return class_of(c.code) == CharClass::number; }
@@ -258,7 +249,7 @@ bool is_space(Char c) noexcept { return class_of(c.code) == CharClass::space; }
 // [!-/:-~！-／：-～‘-‟　-。]: with the letters of ASCII, which lie between ':' and '~'.
 bool is_deepseek_symbol(Char c) noexcept {
   static constexpr CodeRange ranges[] = {{'!', '/'}, {':', '~'}, {0x2018, 0x201F}, {0x3000, 0x3002}, {0xFF01, 0xFF0F}, {0xFF1A, 0xFF5E}};
-  return is_within(ranges, c.code);
+  return is_in(ranges, c.code);
 }
 
 // [一-龥ࠀ-一가-퟿]

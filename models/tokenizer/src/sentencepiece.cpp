@@ -43,6 +43,13 @@ std::vector<Marker> user_defined_markers(const Vocabulary& vocabulary) {
   return markers;
 }
 
+std::vector<float> narrowed(std::span<const double> scores) {
+  std::vector<float> floats;
+  floats.reserve(scores.size());
+  for (const double score : scores) floats.push_back(static_cast<float>(score));
+  return floats;
+}
+
 // All, or none: true if all 256 are there.
 bool has_byte_tokens(const Vocabulary& vocabulary) {
   int present = 0, absent = -1;
@@ -63,7 +70,7 @@ bool has_byte_tokens(const Vocabulary& vocabulary) {
 
 SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView& view)
     : vocabulary_(vocabulary),
-      scores_(view.scores.begin(), view.scores.end()),
+      scores_(narrowed(view.scores)),
       user_defined_(user_defined_markers(vocabulary)),
       space_prefix_(view.add_space_prefix.value_or(true)),
       prefix_at_start_only_(view.space_prefix_at_start_only),
@@ -243,7 +250,8 @@ struct SentencePiece::Merger {
   }
 };
 
-void SentencePiece::encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, const TokenSink& found) const {
+void SentencePiece::encode(std::string_view text, std::span<const TextRange> foreign, bool /*parse_special*/, std::uint64_t most,
+                           const TokenSink& found) const {
   std::vector<TextRange> moved(foreign.begin(), foreign.end());
   std::vector<std::size_t> origins;
   const std::string normalised =
@@ -262,6 +270,13 @@ void SentencePiece::encode(std::string_view text, std::span<const TextRange> for
       merger.append(merger.text.substr(symbol.begin, symbol.length), after_unknown);
     }
   }
+}
+
+std::string SentencePiece::decode(std::span<const std::int32_t> ids) const {
+  std::string out;
+  for (const std::int32_t id : ids) append_bytes(id, out);
+  if (drops_first_space() && out.starts_with(' ')) out.erase(0, 1);
+  return out;
 }
 
 void SentencePiece::append_bytes(std::int32_t id, std::string& out) const {

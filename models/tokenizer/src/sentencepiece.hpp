@@ -23,13 +23,17 @@ class SentencePiece {
   /// Appends the ids of a text that holds no control tokens; `foreign` as Tokenizer::encode() takes it. An
   /// empty text has none, not even the space prefix.
   /// Stops once there are more than `most`.
-  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, const TokenSink& found) const;
+  void encode(std::string_view text, std::span<const TextRange> foreign, bool parse_special, std::uint64_t most,
+              const TokenSink& found) const;
 
   /// Whether each byte of a text comes back as part of a token: no white space is left out, no run becomes one 'unknown'.
   bool keeps_every_byte() const noexcept { return byte_fallback_ && !remove_extra_spaces_; }
 
   /// Appends the bytes of a token; U+2581 is a space.
   void append_bytes(std::int32_t id, std::string& out) const;
+  std::string decode(std::span<const std::int32_t> ids) const;
+  /// Whether decode() takes the space in front away.
+  bool drops_first_space() const noexcept { return space_prefix_ || remove_extra_spaces_; }
 
  private:
   struct Merger;

@@ -3,9 +3,9 @@
 #include "quern/base/terminal_text.hpp"
 #include "quern/models/tokenizer.hpp"
 
-#include "byte_level_bpe.hpp"
 #include "end_tokens.hpp"
 #include "marker_matcher.hpp"
+#include "pipeline.hpp"
 #include "sentencepiece.hpp"
 #include "unicode.hpp"
 #include "vocabulary.hpp"
@@ -18,9 +18,10 @@
 namespace quern {
 namespace {
 
-using tokenizer::ByteLevelBpe;
+using tokenizer::AddedRules;
 using tokenizer::Marker;
 using tokenizer::MarkerMatcher;
+using tokenizer::Pipeline;
 using tokenizer::SentencePiece;
 using tokenizer::TokenSink;
 using tokenizer::Vocabulary;
@@ -28,33 +29,35 @@ using tokenizer::Vocabulary;
 // Positions in a normalised text, which may be three times as long, are 32 bits.
 constexpr std::size_t max_text_bytes = (std::size_t{1} << 30) - 1;
 
-using Rules = std::variant<ByteLevelBpe, SentencePiece>;
+using Rules = std::variant<Pipeline, SentencePiece>;
 
 bool is_special(TokenType type) noexcept { return type == TokenType::control || type == TokenType::unknown; }
 
 // Before anything else, so that another model is refused by name and not for what it lacks.
 const VocabularyView& require_known_model(const VocabularyView& view) {
-  if (view.model != "gpt2" && view.model != "llama")
+  if (view.model != "gpt2" && view.model != "llama" && view.model != "huggingface")
     throw Error(QUERN_UNSUPPORTED, concat("tokenizer.ggml.model is ", in_quotes(view.model, 48),
-                                          "; offered are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)"));
+                                          "; offered are 'gpt2' (byte-level BPE), 'llama' (SentencePiece BPE) "
+                                          "and 'huggingface' (the steps of a tokenizer.json)"));
   return view;
 }
 
-Rules make_rules(const Vocabulary& vocabulary, const VocabularyView& view) {
+Rules make_rules(const Vocabulary& vocabulary, const AddedRules& added, const VocabularyView& view) {
   if (view.model == "llama") return Rules(std::in_place_type<SentencePiece>, vocabulary, view);
   if (view.add_space_prefix.value_or(false))
     throw Error(QUERN_UNSUPPORTED,
                 "tokenizer.ggml.add_space_prefix is true, which is offered for the model 'llama' only, not "
                 "for 'gpt2'");
-  return Rules(std::in_place_type<ByteLevelBpe>, vocabulary, view);
+  return Rules(std::in_place_type<Pipeline>, vocabulary, added, view);
 }
 
 // SentencePiece matches its user-defined tokens itself, in the normalised text.
-std::vector<Marker> markers_in_raw_text(const Vocabulary& vocabulary, bool with_user_defined) {
+std::vector<Marker> markers_in_raw_text(const Vocabulary& vocabulary, const AddedRules& added, bool with_user_defined) {
   std::vector<Marker> markers;
   for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
     const TokenType type = vocabulary.type(id);
     const bool user_defined = type == TokenType::user_defined;
+    if (const AddedToken* const token = added.find(id); token != nullptr && token->normalized) continue;
     if (!vocabulary.text(id).empty() && (is_special(type) || (user_defined && with_user_defined)))
       markers.push_back({std::string(vocabulary.text(id)), id, user_defined, !vocabulary.is_marker(id)});
   }
@@ -73,12 +76,11 @@ void check_ranges(std::span<const TextRange> ranges, std::size_t size) {
   }
 }
 
-std::size_t skip_space(std::string_view text, std::size_t at) noexcept {
-  for (;;) {
-    const tokenizer::ClassifiedChar c = tokenizer::classify(text, at);
-    if (c.character.length == 0 || c.kind != tokenizer::CharClass::space) return at;
-    at += c.character.length;
-  }
+AddedRules added_rules(const Vocabulary& vocabulary, const VocabularyView& view) {
+  AddedRules rules(view.added);
+  for (std::int32_t id = 0; view.markers_take_following_space && id < vocabulary.size(); ++id)
+    if (is_special(vocabulary.type(id)) && takes_following_space(vocabulary.text(id))) rules.set({.id = id, .takes_right = true});
+  return rules;
 }
 
 }  // namespace
@@ -86,14 +88,13 @@ std::size_t skip_space(std::string_view text, std::size_t at) noexcept {
 struct Tokenizer::Impl {
   explicit Impl(const VocabularyView& view)
       : vocabulary(require_known_model(view)),
-        rules(make_rules(vocabulary, view)),
-        markers(markers_in_raw_text(vocabulary, std::holds_alternative<ByteLevelBpe>(rules))),
+        added(added_rules(vocabulary, view)),
+        rules(make_rules(vocabulary, added, view)),
+        markers(markers_in_raw_text(vocabulary, added, std::holds_alternative<Pipeline>(rules))),
         ends(tokenizer::find_end_tokens(vocabulary)),
         add_bos(view.add_bos),
         add_eos(view.add_eos),
-        drops_first_space(std::holds_alternative<SentencePiece>(rules) &&
-                          (view.add_space_prefix.value_or(true) || view.remove_extra_whitespaces)),
-        markers_take_space(view.markers_take_following_space) {}
+        drops_first_space(std::visit([](const auto& rule) { return rule.drops_first_space(); }, rules)) {}
 
   void check(std::int32_t id) const {
     if (!vocabulary.contains(id))
@@ -112,7 +113,7 @@ struct Tokenizer::Impl {
   // before NFC for three times as many (three jamo of three bytes are one syllable of three).
   std::uint64_t fewest_ids(std::uint64_t bytes) const {
     const bool keeps_every_byte = std::visit([](const auto& rule) { return rule.keeps_every_byte(); }, rules);
-    if (!keeps_every_byte || markers_take_space) return 0;
+    if (!keeps_every_byte || !added.empty()) return 0;
     const std::uint64_t bytes_of_id = 3 * std::max<std::uint64_t>(vocabulary.longest(), 1);
     return bytes / bytes_of_id;
   }
@@ -128,17 +129,18 @@ struct Tokenizer::Impl {
       while (next < foreign.size() && foreign[next].end < begin) ++next;
       for (std::size_t i = next; i < foreign.size() && foreign[i].begin <= end; ++i)
         within.push_back({std::max(foreign[i].begin, begin) - begin, std::min(foreign[i].end, end) - begin});
-      std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), within, most, found.from(begin)); }, rules);
+      const std::string_view part = text.substr(begin, end - begin);
+      std::visit([&](const auto& rule) { rule.encode(part, within, parse_special, most, found.from(begin)); }, rules);
       if (ids.size() > most) fail_full(ids.size(), most);
     };
     std::size_t at = 0;
-    for (const MarkerMatcher::Match& match : foreign.empty() ? markers.find(text, parse_special) : markers.find(text, foreign)) {
-      if (match.begin < at) continue;  // it starts in white space that the marker before took
+    std::vector<MarkerMatcher::Match> matches = foreign.empty() ? markers.find(text, parse_special) : markers.find(text, foreign);
+    added.apply(text, matches);
+    for (const MarkerMatcher::Match& match : matches) {
       encode_plain(at, match.begin);
       found.add(match.id, match.begin);
       if (ids.size() > most) fail_full(ids.size(), most);
       at = match.end;
-      if (markers_take_space && takes_following_space(vocabulary.text(match.id))) at = skip_space(text, at);
     }
     encode_plain(at, text.size());
   }
@@ -167,10 +169,11 @@ struct Tokenizer::Impl {
   }
 
   Vocabulary vocabulary;
-  Rules rules;  // refers to vocabulary
+  AddedRules added;
+  Rules rules;  // refers to vocabulary and added
   MarkerMatcher markers;
   std::vector<std::int32_t> ends;
-  bool add_bos, add_eos, drops_first_space, markers_take_space;
+  bool add_bos, add_eos, drops_first_space;
 };
 
 Tokenizer::Tokenizer(const VocabularyView& view) : impl_(std::make_unique<const Impl>(view)) {}
@@ -193,13 +196,13 @@ PlacedIds Tokenizer::encode_placed(std::string_view text, std::span<const TextRa
 }
 
 std::string Tokenizer::decode_bytes(std::span<const std::int32_t> ids, bool skip_special) const {
-  std::string out;
+  std::vector<std::int32_t> shown;
+  shown.reserve(ids.size());
   for (const std::int32_t id : ids) {
     impl_->check(id);
-    if (!skip_special || !is_special(impl_->vocabulary.type(id))) impl_->append_bytes(id, out);
+    if (!skip_special || !is_special(impl_->vocabulary.type(id))) shown.push_back(id);
   }
-  if (impl_->drops_first_space && out.starts_with(' ')) out.erase(0, 1);
-  return out;
+  return std::visit([&](const auto& rule) { return rule.decode(shown); }, impl_->rules);
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {

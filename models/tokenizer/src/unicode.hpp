@@ -37,6 +37,12 @@ struct Char {
 /// codes above U+10FFFF: such bytes come out one at a time as invalid.
 Char decode_char(std::string_view text, std::size_t at) noexcept;
 
+/// The start of the character that ends at `at`, which is the end of one of decode_char()'s; `at` is not 0.
+std::size_t previous_char(std::string_view text, std::size_t at) noexcept;
+
+/// The general category of Unicode 16, a value of utf8proc_category_t.
+int category_of(char32_t code) noexcept;
+
 CharClass class_of(char32_t code) noexcept;
 CharKind kind_of(char32_t code) noexcept;
 

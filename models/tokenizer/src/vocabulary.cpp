@@ -27,13 +27,6 @@ int hex_digit(char c) noexcept {
   return -1;
 }
 
-// "<0x0A>" is 10; -1 for anything that is not spelled so.
-int parse_byte(std::string_view text) noexcept {
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
-  const int high = hex_digit(text[3]), low = hex_digit(text[4]);
-  return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
-
 std::optional<std::int32_t> special_id(std::string_view name, std::optional<std::uint64_t> id, std::size_t tokens) {
   if (!id) return std::nullopt;
   if (*id >= tokens) bad_model("tokenizer.ggml.", name, "_token_id is ", *id, " but the vocabulary has ", tokens, " tokens");
@@ -41,6 +34,17 @@ std::optional<std::int32_t> special_id(std::string_view name, std::optional<std:
 }
 
 }  // namespace
+
+int parse_byte_name(std::string_view text) noexcept {
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
+  const int high = hex_digit(text[3]), low = hex_digit(text[4]);
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+std::string byte_name(unsigned char byte) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  return {'<', '0', 'x', digits[byte / 16], digits[byte % 16], '>'};
+}
 
 Vocabulary::Vocabulary(const VocabularyView& view) : seed_(process_seed()) {
   if (view.tokens.empty()) bad_model(field::tokens, " is empty");
@@ -64,6 +68,11 @@ Vocabulary::Vocabulary(const VocabularyView& view) : seed_(process_seed()) {
   index_tokens();
   read_types(view);
   markers_ = find_message_markers(*this, view.chat_template);
+  outside_.resize(tokens);
+  for (const AddedToken& added : view.added) {
+    if (!contains(added.id)) bad_model(field::added, " has the id ", added.id, " but the vocabulary has ", tokens, " tokens");
+    outside_[static_cast<std::size_t>(added.id)] = added.outside_model;
+  }
 }
 
 void Vocabulary::copy_tokens(const VocabularyView& view) {
@@ -119,7 +128,7 @@ void Vocabulary::read_types(const VocabularyView& view) {
     if (type < 1 || type > 6) bad_model(field::types, ": entry ", id, " is ", type, "; types are 1 to 6");
     types_.push_back(TokenType{type});
     if (types_.back() == TokenType::byte) {
-      const int byte = parse_byte(text(id));
+      const int byte = parse_byte_name(text(id));
       if (byte < 0)
         bad_model(field::tokens, ": entry ", id, " has the type of a byte but is ", in_quotes(text(id), 48), ", not <0x00> to <0xFF>");
       if (byte_tokens_[byte] >= 0)
@@ -166,6 +175,6 @@ void Vocabulary::find_all(std::span<const std::string_view> texts, std::span<std
   }
 }
 
-unsigned char Vocabulary::byte_of(std::int32_t id) const noexcept { return static_cast<unsigned char>(parse_byte(text(id))); }
+unsigned char Vocabulary::byte_of(std::int32_t id) const noexcept { return static_cast<unsigned char>(parse_byte_name(text(id))); }
 
 }  // namespace quern::tokenizer

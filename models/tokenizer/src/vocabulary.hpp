@@ -37,6 +37,11 @@ class Vocabulary {
   /// those user-defined ones that are no words of plain text (message_markers.hpp).
   bool is_marker(std::int32_t id) const noexcept { return markers_[static_cast<std::size_t>(id)]; }
 
+  /// Whether the model itself has it: what was added beside the model is found in texts, but not by the model.
+  bool is_in_model(std::int32_t id) const noexcept { return !outside_[static_cast<std::size_t>(id)]; }
+  /// Whether the model may make it of a text.
+  bool is_of_model(std::int32_t id) const noexcept { return is_in_model(id) && !is_marker(id); }
+
   /// -1 if there is no such token. Empty tokens cannot be found.
   std::int32_t find(std::string_view text) const noexcept;
 
@@ -68,12 +73,17 @@ class Vocabulary {
   std::string text_;
   std::vector<std::uint32_t> starts_;  // one more than there are tokens
   std::vector<TokenType> types_;
-  std::vector<bool> markers_;
+  std::vector<bool> markers_, outside_;
   std::vector<Slot> slots_;  // a power of two, at most two thirds full
   std::array<std::int32_t, 256> byte_tokens_{};
   std::size_t longest_ = 0;
   std::uint64_t seed_ = 0;
 };
+
+/// "<0x0A>" for 10.
+std::string byte_name(unsigned char byte);
+/// 10 for "<0x0A>"; -1 for anything that is not spelled so.
+int parse_byte_name(std::string_view text) noexcept;
 
 /// Fields as errors name them.
 namespace field {
@@ -81,6 +91,7 @@ inline constexpr std::string_view tokens = "tokenizer.ggml.tokens";
 inline constexpr std::string_view types = "tokenizer.ggml.token_type";
 inline constexpr std::string_view scores = "tokenizer.ggml.scores";
 inline constexpr std::string_view ends = "quern.end_token_ids";
+inline constexpr std::string_view added = "quern.added_token_flags";
 inline constexpr std::string_view merges = "tokenizer.ggml.merges";
 }  // namespace field
 

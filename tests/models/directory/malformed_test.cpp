@@ -168,6 +168,16 @@ std::vector<Malformed> malformed() {
       {"MergeWithoutItsResult", "tokenizer.ggml.merges", "", tokenizer([](json& t) { t["model"]["merges"] = {"# $"}; })},
       {"MillionsOfMerges", "tokenizer.json", "at most 1048576 are read",
        tokenizer([](json& t) { t["model"]["merges"] = std::vector<std::string>((1 << 20) + 1, "# $"); })},
+      {"CharsmapIsNoBase64", "precompiled_charsmap", "base64 with another character at place 4", tokenizer([](json& t) {
+         t["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA!AAA"}};
+       })},
+      {"CharsmapIsCut", "precompiled_charsmap", "says that its trie has 1024", tokenizer([](json& t) {
+         t["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAQAAAAA"}};
+       })},
+      {"ExpressionIsNone", "the expression '(a'", "without its ')'", tokenizer([](json& t) {
+         t["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}, {"invert", false}};
+       })},
+      {"UnknownTokenIsNone", "'model.unk_token'", "which is no token", tokenizer([](json& t) { t["model"]["unk_token"] = "<nowhere>"; })},
       {"NoVocabulary", "tokenizer.json", "'model.vocab'", tokenizer([](json& t) { t["model"].erase("vocab"); })},
       {"TemplateOfNoToken", "tokenizer.json", "'post_processor'", tokenizer([](json& t) {
          t["post_processor"] = {{"type", "TemplateProcessing"},

@@ -61,16 +61,17 @@ std::vector<Unsupported> unsupported() {
        }},
       {"NoTokenizer", "has no tokenizer.json",
        [](const RefusableDirectory& directory) { std::filesystem::remove(directory.path("tokenizer.json")); }},
-      {"Unigram", "'model.type' is 'Unigram'", tokenizer_with([](json& t) { t["model"]["type"] = "Unigram"; })},
-      {"UnknownExpression", "'pre_tokenizer' has the steps", tokenizer_with([](json& t) {
-         t["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(a+)+$"}}}, {"behavior", "Isolated"}, {"invert", false}};
+      {"OtherModel", "'model' has a step 'Lattice' that is not computed", tokenizer_with([](json& t) { t["model"]["type"] = "Lattice"; })},
+      {"OtherExpression", "the back-reference or octal code", tokenizer_with([](json& t) {
+         t["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(a)\\1"}}}, {"behavior", "Isolated"}, {"invert", false}};
        })},
-      {"Lowercase", "'normalizer' has a part 'Lowercase'", tokenizer_with([](json& t) {
-         t["normalizer"] = {{"type", "Lowercase"}};
+      {"OtherPreTokenizer", "'pre_tokenizer' has a step 'UnicodeScripts'", tokenizer_with([](json& t) {
+         t["pre_tokenizer"] = {{"type", "UnicodeScripts"}};
        })},
-      {"StrippingToken", "'lstrip'", tokenizer_with([](json& t) {
-         t["added_tokens"].push_back({{"id", 900}, {"content", "<|left|>"}, {"lstrip", true}, {"special", true}});
+      {"OtherNormalizer", "'normalizer' has a step 'Cyrillic'", tokenizer_with([](json& t) {
+         t["normalizer"] = {{"type", "Cyrillic"}};
        })},
+      {"Dropout", "'model.dropout' is set", tokenizer_with([](json& t) { t["model"]["dropout"] = 0.1; })},
   };
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 namespace quern::test {
@@ -88,6 +89,36 @@ TEST(DirectorySmolLm2, GivesTheGoldenIds) {
   EXPECT_EQ(Ids(found->end_tokens().begin(), found->end_tokens().end()), (Ids{0, 2}));
 }
 
+/// tokenizer.json taken apart into vocab.json, merges.txt and tokenizer_config.json.
+void write_legacy_files(const std::string& folder, const std::string& name) {
+  const json tokenizer = json::parse(std::ifstream(folder + "/tokenizer.json"));
+  write_text(folder + "/vocab.json", tokenizer["model"]["vocab"].dump());
+  std::string merges = "#version: 0.2\n";
+  for (const json& merge : tokenizer["model"]["merges"])
+    merges += (merge.is_string() ? merge.get<std::string>() : merge[0].get<std::string>() + " " + merge[1].get<std::string>()) + "\n";
+  write_text(folder + "/merges.txt", merges);
+  edit_json(folder + "/tokenizer_config.json", [&](json& config) {
+    config["tokenizer_class"] = name;
+    for (const json& token : tokenizer["added_tokens"]) config["added_tokens_decoder"][std::to_string(token["id"].get<int>())] = token;
+  });
+  std::filesystem::remove(folder + "/tokenizer.json");
+}
+
+TEST(DirectoryVocabularyAndMerges, GiveTheIdsOfTheGgufFile) {
+  for (const auto& [rule, name] : {std::pair("gpt-2", "GPT2Tokenizer"), std::pair("qwen2", "Qwen2Tokenizer")}) {
+    const gguf::File vocabulary = gguf::File::open(test_data + "tokenizer/" + rule + ".gguf");
+    const ScratchFolder scratch;
+    write_with_vocabulary(vocabulary, scratch.path("m"));
+    write_legacy_files(scratch.path("m"), name);
+    const gguf::File file = models::open_model(scratch.path("m"));
+    EXPECT_EQ(file.find_string("tokenizer.ggml.pre"), rule);
+    const json golden = json::parse(std::ifstream(test_data + "tokenizer/golden.json"));
+    expect_same_ids(*tokenizer_from_gguf(file), *tokenizer_from_gguf(vocabulary), golden.at("marker_strings"));
+    edit_json(scratch.path("m") + "/tokenizer_config.json", [](json& config) { config["tokenizer_class"] = "CodeGenTokenizer"; });
+    EXPECT_THROW(models::open_model(scratch.path("m")), Error);
+  }
+}
+
 // Metaspace with `first` puts its space at the start of a text alone; what follows a control token begins without.
 TEST(DirectorySentencePiece, ASpaceAtTheStartAlone) {
   const gguf::File vocabulary = gguf::File::open(test_data + "tokenizer/sentencepiece.gguf");
@@ -111,20 +142,16 @@ TEST(DirectorySentencePiece, ASpaceAtTheStartAlone) {
   EXPECT_NE(Ids(first.begin(), middle), Ids(never.begin(), behind));
 }
 
-// Merges that scores cannot give would be computed otherwise here.
-TEST(DirectorySentencePiece, OtherMergesAreRefused) {
+// Merges that scores cannot give are computed as they are.
+TEST(DirectorySentencePiece, OtherMergesAreReadAsSteps) {
   const gguf::File vocabulary = gguf::File::open(test_data + "tokenizer/sentencepiece.gguf");
   const ScratchFolder scratch;
   write_with_vocabulary(vocabulary, scratch.path("m"));
-  EXPECT_NO_THROW(models::open_model(scratch.path("m")));
+  const auto model = [&] { return std::string(models::open_model(scratch.path("m")).require_string("tokenizer.ggml.model")); };
+  EXPECT_EQ(model(), "llama");
   edit_json(scratch.path("m") + "/tokenizer.json", [](json& tokenizer) { tokenizer["model"]["merges"].erase(0); });
-  try {
-    models::open_model(scratch.path("m"));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), QUERN_UNSUPPORTED);
-    EXPECT_NE(std::string(error.what()).find("'model.merges' has not the merges for"), std::string::npos) << error.what();
-  }
+  EXPECT_EQ(model(), "huggingface");
+  EXPECT_NO_THROW(tokenizer_from_gguf(models::open_model(scratch.path("m"))));
 }
 
 class DirectoryTexts : public testing::Test {

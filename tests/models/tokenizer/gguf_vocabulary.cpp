@@ -14,7 +14,7 @@ GgufWriter gguf_of(const VocabularyBuilder& vocabulary) {
   if (vocabulary.model == "gpt2") {
     writer.string("tokenizer.ggml.pre", vocabulary.pre_tokenizer).strings("tokenizer.ggml.merges", vocabulary.merges);
   } else {
-    writer.f32s("tokenizer.ggml.scores", vocabulary.scores);
+    writer.f32s("tokenizer.ggml.scores", std::vector<float>(vocabulary.scores.begin(), vocabulary.scores.end()));
   }
   const auto id = [&](std::string_view key, const std::optional<std::uint64_t>& value) {
     if (value) writer.u32(key, static_cast<std::uint32_t>(*value));

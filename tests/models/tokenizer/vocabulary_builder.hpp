@@ -15,7 +15,7 @@ struct VocabularyBuilder {
   std::string model, pre_tokenizer;
   std::vector<std::string> tokens, merges;
   std::vector<std::int32_t> types;
-  std::vector<float> scores;
+  std::vector<double> scores;
   VocabularyView settings;  // its views are filled by view()
 
   /// Appends a token and returns its id.

@@ -1,7 +1,7 @@
 // Text to token ids and back, equal to the model's own tokenizer, token for token.
 //
-// Two families: byte-level BPE ("gpt2" in a GGUF file) and SentencePiece BPE ("llama"). The core reads a
-// plain VocabularyView, so it knows no file format; tokenizer_from_gguf() fills one. The rules, with what
+// Byte-level BPE ("gpt2" in a GGUF file), SentencePiece BPE ("llama"), and what a tokenizer.json says as data ("huggingface"). The core
+// reads a plain VocabularyView, so it knows no file format; tokenizer_from_gguf() fills one. The rules, with what
 // each equals and where a file leaves a choice open, are in models/tokenizer/README.md.
 #pragma once
 
@@ -32,15 +32,28 @@ enum class TokenType : std::int32_t {
   byte = 6,  // <0x00> to <0xFF>
 };
 
+/// How a token that was added to a vocabulary is found in a text; what a tokenizer.json says of its added tokens.
+struct AddedToken {
+  std::int32_t id = 0;
+  bool single_word = false;    // not inside a word
+  bool takes_left = false;     // white space in front of it belongs to it
+  bool takes_right = false;    // white space behind it belongs to it
+  bool normalized = false;     // found in the normalised text
+  bool outside_model = false;  // the model itself has no such token
+};
+
 /// A vocabulary as a model file holds it. Plain views: whoever fills it keeps the memory alive until the
 /// Tokenizer is built, and no longer; the Tokenizer copies what it needs. Everything in it is untrusted.
 struct VocabularyView {
-  std::string_view model;          // "gpt2" or "llama"
+  std::string_view model;          // "gpt2", "llama" or "huggingface"
   std::string_view pre_tokenizer;  // for "gpt2": see known_pre_tokenizers()
   std::span<const std::string_view> tokens;
   std::span<const std::int32_t> types;       // one for each token
-  std::span<const float> scores;             // one for each token; "gpt2" needs none
-  std::span<const std::string_view> merges;  // "left right", best first; "gpt2" only
+  std::span<const double> scores;            // one for each token; "llama" and Unigram need them
+  std::span<const std::string_view> merges;  // "left right", best first; BPE only
+  /// "huggingface": JSON with `model` (without vocabulary and merges), `normalizer`, `pre_tokenizer` and `decoder` as tokenizer.json has them.
+  std::string_view steps;
+  std::span<const AddedToken> added;  // "huggingface"; tokens of type control or user_defined without an entry have no flags
 
   std::optional<std::uint64_t> bos, eos, eot, eom,
       unknown;                      // as the file states them; checked against tokens
