@@ -362,13 +362,26 @@ Parser::Parser(CommandLine& line, const std::string& version)
   program.add_flag("--show-config", line.show_config, "print every setting with its value and where that comes from");
   program.add_flag("--json", line.json, "print --show-config as one JSON object");
   add_manner_flags(program, line.verbose, line.quiet);
-  verbs = {add_run(program, line),    add_tokenize(program, line), add_eval(program, line),
-           add_bench(program, line),  add_devices(program, line),  add_doctor(program, line),
-           add_show(program, line),   add_estimate(program, line), add_pull(program, line),
-           add_list(program, line),   add_rm(program, line),       add_monitor(program, line),
-           add_ps(program),           add_trace(program, line),    add_train(program, line),
-           add_merge(program, line),  add_export(program, line),   add_quantize(program, line),
-           add_imatrix(program, line), add_convert(program, line)};
+  verbs = {add_run(program, line),
+           add_tokenize(program, line),
+           add_eval(program, line),
+           add_bench(program, line),
+           add_devices(program, line),
+           add_doctor(program, line),
+           add_show(program, line),
+           add_estimate(program, line),
+           add_pull(program, line),
+           add_list(program, line),
+           add_rm(program, line),
+           add_monitor(program, line),
+           add_ps(program),
+           add_trace(program, line),
+           add_train(program, line),
+           add_merge(program, line),
+           add_export(program, line),
+           add_quantize(program, line),
+           add_imatrix(program, line),
+           add_convert(program, line)};
   for (const VerbSynonym& synonym : verb_synonyms) program.get_subcommand(synonym.verb)->alias(synonym.also);
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");

@@ -1301,8 +1301,9 @@ typedef struct quern_quantize_options {
  * of the same name, tensor by tensor. Block formats are encoded by weighted least squares on the runtime's threads; its devices are not used. The
  * bytes do not depend on the number of threads. *report is one JSON object: type, tensors: [{name, shape, from, to, bytes, instead_of (where rows
  * are no whole blocks of that type)}], bytes_before, bytes, bits_per_weight. `report` may be null. Errors: QUERN_INVALID_ARGUMENT for options that
- * mean nothing, for an output that exists, and for weights in blocks without allow_requantize; QUERN_UNSUPPORTED for a type that is not written;
- * QUERN_BAD_MODEL for a malformed model or matrix, and for numbers that a type cannot hold; QUERN_IO and QUERN_PERMISSION; QUERN_CANCELLED. */
+ * mean nothing, and for weights in blocks without allow_requantize; QUERN_UNSUPPORTED for a type that is not written; QUERN_BAD_MODEL for a
+ * malformed model or matrix, and for numbers that a type cannot hold; QUERN_IO, also for an output that exists, and QUERN_PERMISSION;
+ * QUERN_CANCELLED. */
 QUERN_API quern_status quern_quantize(quern_runtime *runtime, const char *in, const char *out, const quern_quantize_options *options,
                                       quern_text **report);
 

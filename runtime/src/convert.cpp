@@ -1,5 +1,6 @@
 #include "convert.hpp"
 
+#include "free_path.hpp"
 #include "tensor_conversion.hpp"
 
 #include "quern/base/terminal_text.hpp"
@@ -9,7 +10,6 @@
 #include "quern/models/floats.hpp"
 #include "quern/models/gguf_writer.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,12 +28,6 @@ bool is_matrix(const gguf::TensorInfo& tensor) { return tensor.n_dims > 1 && ten
 quern_dtype type_in_gguf(const gguf::TensorInfo& tensor, const ConvertOptions& options) {
   if (options.type == QUERN_DTYPE_NONE) return tensor.dtype;
   return is_matrix(tensor) ? options.type : quern_dtype{QUERN_F32};
-}
-
-void require_free(const std::string& path) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) == 0)
-    throw Error(QUERN_IO, concat(path, ": is there already, and nothing is replaced; remove it or give another name"));
 }
 
 /// general.file_type as llama.cpp numbers it.

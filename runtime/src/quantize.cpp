@@ -1,6 +1,7 @@
 // See quantize.hpp.
 #include "quantize.hpp"
 
+#include "free_path.hpp"
 #include "parallel.hpp"
 
 #include "quern/graph/graph.hpp"
@@ -11,7 +12,6 @@
 #include "quern/models/importance.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
 namespace quern::runtime {
@@ -132,8 +132,7 @@ std::string quantize(const std::string& in, const std::string& out, const Quanti
   const std::vector<TensorChoice> choices = choose_types(file, mix, chosen);
   if (!options.allow_requantize) refuse_blocks(file, choices);
   if (options.dry_run) return report_of(file, mix.name, choices);
-  if (std::error_code ignored; std::filesystem::exists(std::filesystem::symlink_status(out, ignored)))
-    throw Error(QUERN_INVALID_ARGUMENT, concat(out, ": is there already; give another name, or remove it first"));
+  require_free(out);
 
   gguf::Writer writer;
   put_keys(writer, source, mix);

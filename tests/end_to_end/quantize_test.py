@@ -92,7 +92,7 @@ class Quantize(QuantizeCase):
 
     def test_refusals(self):
         out, _ = self.quantized("Q8_0")
-        self.assert_fails(2, "is there already", "quantize", TINY, out, "Q8_0")
+        self.assert_fails(4, "is there already", "quantize", TINY, out, "Q8_0")
         again = self.folder / "again.gguf"
         self.assert_fails(2, ("Q8_0 already", "re-quantising"), "quantize", out, again, "Q4_0")
         self.assert_fails(2, "Q4_K_XL", "quantize", TINY, again, "Q4_K_XL")

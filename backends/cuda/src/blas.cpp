@@ -9,7 +9,8 @@ namespace quern::cuda {
 namespace {
 
 constexpr int compute_f32 = 68, real_f32 = 0, real_f16 = 2, real_bf16 = 14;
-constexpr int description_transpose_a = 3, description_transpose_b = 4, description_epilogue = 7, description_bias = 8, preference_workspace = 1;
+constexpr int description_transpose_a = 3, description_transpose_b = 4, description_epilogue = 7, description_bias = 8,
+              preference_workspace = 1;
 constexpr int transpose = 1;
 constexpr std::uint32_t epilogue_bias = 4;
 constexpr std::size_t most_plans = 512;  // shapes that are remembered: a prompt of a new length makes some new ones
@@ -76,8 +77,7 @@ std::string Blas::version() const {
 
 /// The library stores columns one after another: our rows are its columns, so W^T is its first operand and x its second.
 Blas::Plan& Blas::plan_for(const DenseParams& p, bool half) {
-  const Shape shape{{p.m, p.n, p.k, p.row, p.x.row, p.w.row},
-                    {half, p.bias != 0, p.c != 0, p.y16 != 0, p.x.turned != 0, p.w.turned != 0}};
+  const Shape shape{{p.m, p.n, p.k, p.row, p.x.row, p.w.row}, {half, p.bias != 0, p.c != 0, p.y16 != 0, p.x.turned != 0, p.w.turned != 0}};
   if (const auto known = plans_.find(shape); known != plans_.end()) return known->second;
   if (plans_.size() >= most_plans) {
     for (auto& [old, plan] : plans_) drop(plan);
@@ -90,9 +90,9 @@ Blas::Plan& Blas::plan_for(const DenseParams& p, bool half) {
     return layout_create_(layout, type, u(o.turned != 0 ? rows : p.k), u(o.turned != 0 ? p.k : rows), o.row) == 0;
   };
   Preference preference = nullptr;
-  bool made = description_create_(&plan.description, compute_f32, real_f32) == 0 &&
-              layout_of(&plan.w, p.w, p.n) && layout_of(&plan.x, p.x, p.m) &&
-              layout_create_(&plan.y, p.y16 != 0 ? type : real_f32, u(p.n), u(p.m), p.row) == 0 && preference_create_(&preference) == 0;
+  bool made = description_create_(&plan.description, compute_f32, real_f32) == 0 && layout_of(&plan.w, p.w, p.n) &&
+              layout_of(&plan.x, p.x, p.m) && layout_create_(&plan.y, p.y16 != 0 ? type : real_f32, u(p.n), u(p.m), p.row) == 0 &&
+              preference_create_(&preference) == 0;
   if (p.w.turned == 0) made = made && description_set_(plan.description, description_transpose_a, &transpose, sizeof transpose) == 0;
   if (p.x.turned != 0) made = made && description_set_(plan.description, description_transpose_b, &transpose, sizeof transpose) == 0;
   if (p.bias != 0) {

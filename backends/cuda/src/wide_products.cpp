@@ -23,8 +23,17 @@ void product(const Tensor& w, Address operand, float scale, bool half, std::int6
     weights = workspace;
   }
   const auto k = static_cast<int>(w.last());
-  launcher.dense({{operand, k, 0}, {weights, k, 0}, to.bias, to.c, to.y, static_cast<int>(m), static_cast<int>(w.dims[0]), k,
-                  static_cast<int>(to.row), 1.0f / scale, y16},
+  launcher.dense({{operand, k, 0},
+                  {weights, k, 0},
+                  to.bias,
+                  to.c,
+                  to.y,
+                  static_cast<int>(m),
+                  static_cast<int>(w.dims[0]),
+                  k,
+                  static_cast<int>(to.row),
+                  1.0f / scale,
+                  y16},
                  half);
 }
 
@@ -82,8 +91,17 @@ void SideBySide::operator()(const StepContext& context, Launcher& launcher) cons
   const float scale = y16 ? in.scale * smaller : in.scale;
   if (joined) {
     const auto k = static_cast<int>(in.k);
-    launcher.dense({{x, k, 0}, {shadows.find(first), k, 0}, 0, 0, y, static_cast<int>(m), static_cast<int>(row), k, static_cast<int>(row),
-                    1.0f / scale, y16},
+    launcher.dense({{x, k, 0},
+                    {shadows.find(first), k, 0},
+                    0,
+                    0,
+                    y,
+                    static_cast<int>(m),
+                    static_cast<int>(row),
+                    k,
+                    static_cast<int>(row),
+                    1.0f / scale,
+                    y16},
                    in.half);
     return;
   }

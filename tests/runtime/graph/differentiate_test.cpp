@@ -241,7 +241,8 @@ TEST(Differentiate, AProductAddsTheGradientOfItsLeftOperandToWhatOtherUsesGave) 
   constexpr std::size_t c = 3;
   std::vector<quern_dtype> sums;
   for (const Node& node : b.g.nodes())
-    if (node.op == QUERN_OP_MATMUL && node.inputs.size() > c && node.inputs[c] != no_value) sums.push_back(b.g.value(node.outputs[0]).dtype);
+    if (node.op == QUERN_OP_MATMUL && node.inputs.size() > c && node.inputs[c] != no_value)
+      sums.push_back(b.g.value(node.outputs[0]).dtype);
   EXPECT_EQ(sums, (std::vector<quern_dtype>(2, QUERN_F32)));
 }
 

@@ -94,10 +94,10 @@ void emit_glu_backward(const Call& call, Launcher& launcher) {
   const bool swapped = call.integer(QUERN_KEY_SWAPPED) != 0, split = up.present();
   GluBackwardParams p{};
   p.shape = walk_steps(dy, {{split ? gate : half_of(gate, swapped), p.gate},
-                               {split ? up : half_of(gate, !swapped), p.up},
-                               {dy, p.dy},
-                               {split ? dgate : half_of(dgate, swapped), p.dgate},
-                               {split ? dup : half_of(dgate, !swapped), p.dup}});
+                            {split ? up : half_of(gate, !swapped), p.up},
+                            {dy, p.dy},
+                            {split ? dgate : half_of(dgate, swapped), p.dgate},
+                            {split ? dup : half_of(dgate, !swapped), p.dup}});
   read_attributes(call, p);
   launcher.launch(kernels::glu_backward, launcher.spread(p.shape.count), 256, p);
 }

@@ -30,7 +30,8 @@ unsigned pages_memory(const AttentionParams& p) { return static_cast<unsigned>(p
 
 /// The kernel that reads pages by bulk copies; null where card, cache or mask rule it out.
 const KernelId<AttentionParams>* pages_kernel(const AttentionParams& p, Launcher& launcher) {
-  if (!launcher.card().has_bulk_copies() || p.mask != 0 || p.k.d != p.v.d || (p.k.d != 64 && p.k.d != 128) || p.k.page % 16 != 0) return nullptr;
+  if (!launcher.card().has_bulk_copies() || p.mask != 0 || p.k.d != p.v.d || (p.k.d != 64 && p.k.d != 128) || p.k.page % 16 != 0)
+    return nullptr;
   if (p.k.dtype != QUERN_F16 && p.k.dtype != QUERN_BF16) return nullptr;
   if (pages_memory(p) > static_cast<unsigned>(launcher.gpu().facts().shared_limit)) return nullptr;
   static constexpr KernelId<AttentionParams> names[2][2][2] = {

@@ -17,8 +17,8 @@ std::int64_t blocks_of(std::int64_t rows, std::int64_t heads, std::int64_t kv_he
 
 bool attention_batch_serves(const Tensor& cache, std::int64_t rows, std::int64_t heads, const Tensor& table, const CardFacts& card) {
   const std::int64_t d = cache.last();
-  if (!card.has_bulk_copies() || (cache.dtype != QUERN_F16 && cache.dtype != QUERN_BF16) || (d != 64 && d != 128) || cache.dims[2] % 16 != 0 ||
-      table.dims[1] % 8 != 0)
+  if (!card.has_bulk_copies() || (cache.dtype != QUERN_F16 && cache.dtype != QUERN_BF16) || (d != 64 && d != 128) ||
+      cache.dims[2] % 16 != 0 || table.dims[1] % 8 != 0)
     return false;
   return rows > 1 && rows <= batch_most_rows && heads % cache.dims[1] == 0 && blocks_of(rows, heads, cache.dims[1]) >= card.multiprocessors;
 }

@@ -77,7 +77,8 @@ const OnMatrixUnits* on_matrix_units(const Call& call, Launcher& launcher) {
   const bool f16 = q.dtype == QUERN_F16 || (q.dtype == QUERN_F32 && !call.bf16_allowed());
   if (!launcher.card().has_matrix_units() || !(f16 ? call.f16_allowed() : call.bf16_allowed())) return nullptr;
   for (const OnMatrixUnits& k : kernels_of)
-    if (k.dtype == (f16 ? QUERN_F16 : QUERN_BF16) && size <= k.size && mma_attention_shared(true, k.size) <= launcher.gpu().facts().shared_limit)
+    if (k.dtype == (f16 ? QUERN_F16 : QUERN_BF16) && size <= k.size &&
+        mma_attention_shared(true, k.size) <= launcher.gpu().facts().shared_limit)
       return &k;
   return nullptr;
 }

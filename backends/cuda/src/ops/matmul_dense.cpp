@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t fewest_decoded_rows = 128;  // of activations: below, gemm_mma decodes weights where it multiplies them
 constexpr std::int64_t most_decoded = 32 << 20, most_rounded = 64 << 20;
 constexpr Address blas_alignment = 256;  // what cuBLASLt takes for granted when it names an algorithm
-constexpr std::int64_t whole = 256;      // slices have a multiple of so many rows or outputs: they begin at that alignment, and at whole blocks
+constexpr std::int64_t whole = 256;  // slices have a multiple of so many rows or outputs: they begin at that alignment, and at whole blocks
 
 /// k of operands in scratch; arranged ones have it too.
 std::int64_t padded(std::int64_t k) { return (k + 31) / 32 * 32; }
@@ -70,7 +70,8 @@ bool launch_dense(const Call& call, const Tensor& a, const Tensor& b, Address sc
   std::optional<DenseOperand> x = a.dtype == *type ? operand_of_rows(a) : std::nullopt, w = decodes ? std::nullopt : operand_of_rows(b);
   if ((a.dtype == *type && !x) || (!decodes && !w)) return false;
   const std::int64_t m_slice = x ? m : slice(m, padded(k), most_rounded), n_slice = w ? n : slice(n, k, most_decoded);
-  const Address decoded = scratch + (x ? 0 : (static_cast<Address>(m_slice * padded(k)) * 2 + blas_alignment - 1) / blas_alignment * blas_alignment);
+  const Address decoded =
+      scratch + (x ? 0 : (static_cast<Address>(m_slice * padded(k)) * 2 + blas_alignment - 1) / blas_alignment * blas_alignment);
   const auto bytes_of = [](const Tensor& t) { return static_cast<Address>(sdk::element_size(t.dtype).bytes); };
   for (std::int64_t m0 = 0; m0 < m; m0 += m_slice) {
     const std::int64_t rows = std::min(m_slice, m - m0);
@@ -88,14 +89,20 @@ bool launch_dense(const Call& call, const Tensor& a, const Tensor& b, Address sc
       const std::int64_t outputs = std::min(n_slice, n - n0);
       DenseOperand of_outputs = w.value_or(DenseOperand{decoded, static_cast<int>(turned ? outputs : k), turned ? 1 : 0});
       if (decodes) {
-        const UnpackParams p{turned ? blocks_of(b) : blocks_of_rows(b, n0), decoded, *type, turned ? k : outputs, b.last(), turned ? n0 : 0,
+        const UnpackParams p{turned ? blocks_of(b) : blocks_of_rows(b, n0),
+                             decoded,
+                             *type,
+                             turned ? k : outputs,
+                             b.last(),
+                             turned ? n0 : 0,
                              turned ? outputs : k};
         launcher.launch(kernels::unpack_rows, launcher.spread(p.rows * p.columns / 16), 256, p);
       }
       const Address at = static_cast<Address>(m0 * n + n0);
-      launcher.dense({of_rows, of_outputs, bias.present() ? bias.data + static_cast<Address>(n0) * 4 : 0, c.present() ? c.data + at * bytes_of(c) : 0,
-                      y.data + at * bytes_of(y), static_cast<int>(rows), static_cast<int>(outputs), static_cast<int>(k), static_cast<int>(n),
-                      static_cast<float>(call.real(QUERN_KEY_ALPHA)), y.dtype == QUERN_F32 ? 0 : 1},
+      launcher.dense({of_rows, of_outputs, bias.present() ? bias.data + static_cast<Address>(n0) * 4 : 0,
+                      c.present() ? c.data + at * bytes_of(c) : 0, y.data + at * bytes_of(y), static_cast<int>(rows),
+                      static_cast<int>(outputs), static_cast<int>(k), static_cast<int>(n), static_cast<float>(call.real(QUERN_KEY_ALPHA)),
+                      y.dtype == QUERN_F32 ? 0 : 1},
                      *type == QUERN_F16);
     }
   }

@@ -70,7 +70,8 @@ Shape walk_steps(const Tensor& shape, std::initializer_list<Walked> operands) {
   const int last = steps.rank - 1;
   constexpr std::int64_t alignment = 16;
   const auto is_wide = [&](const Walked& w) {
-    bool wide = w.operand.data % alignment == 0 && w.operand.strides[last] == static_cast<std::int64_t>(sdk::element_size(w.tensor.dtype).bytes);
+    bool wide = w.operand.data % alignment == 0 &&
+                w.operand.strides[last] == static_cast<std::int64_t>(sdk::element_size(w.tensor.dtype).bytes);
     for (int d = 0; d < last; ++d) wide = wide && w.operand.strides[d] % alignment == 0;
     return wide || w.operand.data == 0;
   };
