@@ -211,6 +211,7 @@ void products(CaseSink& sink) {
     product(full, b, 65, 8192, 4096, "wide");
   }
   product(full, QUERN_Q4_0, 2048, 4096, 4096, "wide");
+  product(full, QUERN_Q4_0, 4200, 33, 8192, "wide");  // activations of 64 MiB in 16 bits, which kernels may round some at a time
   for (const std::int64_t m : {1, 7, 33}) product(full, QUERN_Q4_K, m, 512, 28672, "wide");
   product(quick, QUERN_Q4_0, 130, 1030, 160, "wide");
 }

@@ -121,6 +121,7 @@ void each_of_dtype(const RaggedShape& base, std::uint32_t row_inputs, std::uint3
     s.softcap = 30;
     add(Profile::full, s);
   }
+  for (const std::int64_t rows : {63, 64, 65}) add(Profile::full, with({rows}));  // a tile, less and more
   RaggedShape s = with({9, 1, 4});
   s.causal = false;
   add(Profile::quick, s);

@@ -80,6 +80,7 @@ AXES = {
     "attention_dense.size": of("attention_dense", lambda c: dims(c, 0)[-1]),
     "attention_dense.value": of("attention_dense", lambda c: dims(c, 2)[-1]),
     "attention_dense.keys": of("attention_dense", lambda c: dims(c, 1)[1]),
+    "attention_ragged.rows": of("attention_ragged", lambda c: dims(c, 0)[0]),
     "kv_write.position": of("kv_write", last_position),
     "kv_write.sequences": of("kv_write", lambda c: dims(c, 1)[0]),
     "kv_write.size": of("kv_write", lambda c: dims(c, 0)[2]),

@@ -37,7 +37,7 @@ void put_half(std::byte* at, float number) noexcept {
 
 }  // namespace
 
-const BlockLayout* BlockLayout::find(quern_dtype dtype) noexcept {
+const BlockLayout* BlockLayout::find(quern_dtype dtype) {
   static const std::vector<BlockLayout> layouts(std::begin(quern_formats), std::end(quern_formats));
   for (std::size_t i = 0; i < layouts.size(); ++i)
     if (quern_formats[i].id == dtype) return &layouts[i];

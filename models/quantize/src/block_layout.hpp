@@ -26,7 +26,7 @@ struct Range {
 class BlockLayout {
  public:
   /// Null for a dtype that is no block format.
-  static const BlockLayout* find(quern_dtype dtype) noexcept;
+  static const BlockLayout* find(quern_dtype dtype);
 
   explicit BlockLayout(const quern_format& format);
 

@@ -46,13 +46,13 @@ void encode_block(const BlockLayout& layout, const float* x, const float* weight
 
 }  // namespace
 
-std::uint64_t block_elements(quern_dtype dtype) noexcept {
+std::uint64_t block_elements(quern_dtype dtype) {
   if (models::float_bytes(dtype) != 0) return 1;
   const BlockLayout* layout = BlockLayout::find(dtype);
   return layout == nullptr ? 0 : static_cast<std::uint64_t>(layout->elements());
 }
 
-std::uint64_t encoded_bytes(quern_dtype dtype, std::uint64_t elements) noexcept {
+std::uint64_t encoded_bytes(quern_dtype dtype, std::uint64_t elements) {
   const BlockLayout* layout = BlockLayout::find(dtype);
   return layout == nullptr ? elements * models::float_bytes(dtype)
                            : elements / static_cast<std::uint64_t>(layout->elements()) * layout->bytes();

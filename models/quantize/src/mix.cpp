@@ -141,7 +141,7 @@ class Chooser {
     if (options_.output != QUERN_DTYPE_NONE && tensor.name == "output.weight") return options_.output;
     if (block_elements(row_.mix.base) == 1) return row_.mix.base;
     for (const TensorRule& rule : options_.rules)
-      if (std::regex_search(tensor.name, rule.pattern)) return rule.dtype;
+      if (rule.pattern.is_found_in(tensor.name)) return rule.dtype;
     return options_.pure ? row_.mix.base : by_part(tensor);
   }
 
@@ -221,9 +221,10 @@ TensorRule tensor_rule(const std::string& text) {
     throw Error(QUERN_INVALID_ARGUMENT, concat("the tensor type '", text, "' has no REGEX=TYPE; ffn_down=q6_k is one"));
   const quern_dtype dtype = tensor_type_of(concat("the tensor type '", text, "'"), std::string_view(text).substr(at + 1));
   try {
-    return {std::regex(text.substr(0, at)), dtype};
-  } catch (const std::regex_error&) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat("the tensor type '", text, "': '", text.substr(0, at), "' is no regular expression"));
+    return {tokenizer::TextPattern(std::string_view(text).substr(0, at)), dtype};
+  } catch (const Error& error) {
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat("the tensor type '", text, "': '", text.substr(0, at), "' is no regular expression that is read: ", error.what()));
   }
 }
 

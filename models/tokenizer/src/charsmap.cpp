@@ -15,7 +15,7 @@ Charsmap::Charsmap(std::string_view bytes) {
     throw Error(QUERN_BAD_MODEL, concat("'precompiled_charsmap' has ", bytes.size(), " bytes; it starts with a size of 4"));
   std::memcpy(&size, bytes.data(), sizeof size);
   if (size % 4 != 0 || size == 0 || size > bytes.size() - sizeof size)
-    throw Error(QUERN_BAD_MODEL, concat("'precompiled_charsmap' has ", bytes.size(), " bytes and says that its trie has ", size));
+    throw Error(QUERN_BAD_MODEL, concat("'precompiled_charsmap' has ", bytes.size(), " bytes; its trie would have ", size));
   trie_.resize(size / 4);
   std::memcpy(trie_.data(), bytes.data() + sizeof size, size);
   replacements_ = bytes.substr(sizeof size + size);

@@ -11,7 +11,7 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::int64_t fewest_decoded_rows = 128;  // of activations: below, gemm_mma decodes weights where it multiplies them
-constexpr std::int64_t most_decoded = 32 << 20, most_rounded = 64 << 20;
+constexpr std::int64_t most_decoded = 16 << 20, most_rounded = 64 << 20;
 constexpr Address blas_alignment = 256;  // what cuBLASLt takes for granted when it names an algorithm
 constexpr std::int64_t whole = 256;  // slices have a multiple of so many rows or outputs: they begin at that alignment, and at whole blocks
 

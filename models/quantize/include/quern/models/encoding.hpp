@@ -14,9 +14,9 @@
 namespace quern::quantize {
 
 /// Elements of a block: 1 for f32, f16 and bf16, 0 for a type that is neither these nor a block format.
-std::uint64_t block_elements(quern_dtype dtype) noexcept;
+std::uint64_t block_elements(quern_dtype dtype);
 /// Bytes of so many elements, which are whole blocks.
-std::uint64_t encoded_bytes(quern_dtype dtype, std::uint64_t elements) noexcept;
+std::uint64_t encoded_bytes(quern_dtype dtype, std::uint64_t elements);
 
 /// Rows of weights.size() elements each into f32, f16, bf16 or a block format. `weights` says how much an error in each column counts: finite
 /// and not negative. Where those of a group are all 0 its columns count the same. No block has a larger weighted error than rounding with

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "quern/models/gguf.hpp"
+#include "quern/models/text_pattern.hpp"
 
 #include <optional>
-#include <regex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +28,7 @@ quern_dtype tensor_type_of(std::string_view what, std::string_view name);
 
 /// Tensors whose name has a match get this type.
 struct TensorRule {
-  std::regex pattern;
+  tokenizer::TextPattern pattern;
   quern_dtype dtype;
 };
 /// "ffn_down=q6_k". Throws Error(QUERN_INVALID_ARGUMENT).
