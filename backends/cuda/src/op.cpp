@@ -47,6 +47,7 @@ void Launcher::dense(const DenseParams& p, bool half) {
 }
 
 void Launcher::deliver(bool captured) {
+  gpu_.kernels().get(kernels::deliver, 0);  // it may fail for want of memory: before the writes leave the mailbox
   if (!dry_ && !captured) gpu_.mailbox().post(slot_);
   deliver_page(captured);
 }

@@ -171,7 +171,7 @@ std::vector<Malformed> malformed() {
       {"CharsmapIsNoBase64", "precompiled_charsmap", "base64 with another character at place 4", tokenizer([](json& t) {
          t["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA!AAA"}};
        })},
-      {"CharsmapIsCut", "precompiled_charsmap", "says that its trie has 1024", tokenizer([](json& t) {
+      {"CharsmapIsCut", "precompiled_charsmap", "its trie would have 1024", tokenizer([](json& t) {
          t["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAQAAAAA"}};
        })},
       {"ExpressionIsNone", "the expression '(a'", "without its ')'", tokenizer([](json& t) {
