@@ -43,7 +43,7 @@ using quern::sdk::Failure;
 constexpr std::size_t most_jobs = 64;
 
 std::mutex mutex;
-std::condition_variable changed;
+std::condition_variable& changed = *new std::condition_variable;  // never destroyed: a run that hangs waits for it still at the end
 std::map<quern_plan*, std::uint32_t> instances_of;
 
 struct Job {
