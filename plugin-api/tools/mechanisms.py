@@ -153,9 +153,10 @@ def main():
         rows[m.kind].append((m.title, f"C{m.rule}", used or "experimental", had or "experimental",
                              f"`{cases[m.rule]}`" + (f", {tried}" if tried else "")))
     page = ["# The mechanisms of the plugin headers", "",
-            "Written by `plugin-api/tools/mechanisms.py`; the test `tree.mechanisms` compares it with the tree. Each row has the rule of",
-            "[CONTRACT.md](CONTRACT.md), host code that uses the mechanism, code of a plugin or of the SDK that has it, a case of its rule, and a test that",
-            "names it. The first place of each kind is named. *Experimental*: nobody uses it there yet, and its meaning may still change (rule C30).", ""]
+            "Written by `plugin-api/tools/mechanisms.py`; the test `tree.mechanisms` compares it with the tree. Each row begins with the rule of",
+            "[CONTRACT.md](CONTRACT.md). Then come host code that uses the mechanism, and code of a plugin or of the SDK that has it. Last are a case of its",
+            "rule and a test that names it. The first place of each kind is named. *Experimental*: nobody uses it there yet, and its meaning may still",
+            "change (rule C30).", ""]
     for kind, title in (("function", "Functions"), ("constant", "Flags and enumerators"), ("member", "Members of structs")):
         page += [f"## {title}", "| mechanism | rule | host | plugin | case |", "|---|---|---|---|---|"]
         page += ["| " + " | ".join([f"`{row[0]}`", *row[1:]]) + " |" for row in rows[kind]] + [""]

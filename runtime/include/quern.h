@@ -1317,7 +1317,7 @@ typedef struct quern_imatrix_options {
   void *progress_user;
 } quern_imatrix_options;
 
-/* Runs a text (text_size bytes) through a model on the runtime's devices, in chunks of 512 tokens that each begin with the model's BOS, and
+/* Runs a text (text_size bytes) through a model on the runtime's devices, in chunks of 512 tokens that each begin with the model's BOS. It
  * writes how large the inputs of each weight were: the sum of squares for each column, and the count of tokens. The file is llama.cpp's importance
  * matrix as GGUF. The head is left out, as there. Tokens behind the last whole chunk are left out, unless there is no whole one. *report is one
  * JSON object: output, entries, tokens, chunks, chunk_tokens, datasets. `report` may be null. Errors: as quern_model_load; QUERN_INVALID_ARGUMENT for

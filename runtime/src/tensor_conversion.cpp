@@ -11,8 +11,6 @@
 namespace quern::runtime {
 namespace {
 
-constexpr std::uint64_t piece_elements = 16 << 20;
-
 std::vector<std::byte> encoded(const gguf::File& file, const gguf::TensorInfo& tensor, quern_dtype to, std::span<const float> numbers) {
   try {
     return models::encode_floats(to, numbers);
@@ -20,10 +18,10 @@ std::vector<std::byte> encoded(const gguf::File& file, const gguf::TensorInfo& t
 }
 
 void convert_numbers(const gguf::File& file, const gguf::TensorInfo& tensor, std::span<const std::byte> bytes, quern_dtype to,
-                     const TakeBytes& take) {
-  const std::size_t piece = piece_elements * models::float_bytes(tensor.dtype);
-  for (; !bytes.empty(); bytes = bytes.subspan(std::min(piece, bytes.size())))
-    take(encoded(file, tensor, to, models::decode_floats(tensor.dtype, bytes.first(std::min(piece, bytes.size())))));
+                     const TakeBytes& take, std::uint64_t piece) {
+  const std::size_t most = piece * models::float_bytes(tensor.dtype);
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(most, bytes.size())))
+    take(encoded(file, tensor, to, models::decode_floats(tensor.dtype, bytes.first(std::min(most, bytes.size())))));
 }
 
 /// Decodes so many rows at a time, by one program.
@@ -55,9 +53,9 @@ class RowDecoder {
 };
 
 void convert_blocks(const std::vector<std::shared_ptr<MemoryBudget>>& devices, const gguf::File& file, const gguf::TensorInfo& tensor,
-                    std::span<const std::byte> bytes, quern_dtype to, const TakeBytes& take) {
+                    std::span<const std::byte> bytes, quern_dtype to, const TakeBytes& take, std::uint64_t piece) {
   const std::uint64_t columns = tensor.dims[0], rows = tensor.elements() / columns, row_bytes = tensor.bytes / rows;
-  const std::uint64_t at_once = std::clamp<std::uint64_t>(piece_elements / columns, 1, rows);
+  const std::uint64_t at_once = std::clamp<std::uint64_t>(piece / columns, 1, rows);
   const auto decode = [&](std::uint64_t first, std::uint64_t last, std::uint64_t count) {
     if (first == last) return;
     RowDecoder decoder(devices, tensor.dtype, count, columns);
@@ -72,12 +70,12 @@ void convert_blocks(const std::vector<std::shared_ptr<MemoryBudget>>& devices, c
 }  // namespace
 
 void convert_tensor(const std::vector<std::shared_ptr<MemoryBudget>>& devices, const gguf::File& file, const gguf::TensorInfo& tensor,
-                    quern_dtype to, const TakeBytes& take) {
+                    quern_dtype to, const TakeBytes& take, std::uint64_t piece) {
   {
     const gguf::TensorBytes from = file.read(tensor);
     if (tensor.dtype == to) take(from.bytes());
-    else if (models::float_bytes(tensor.dtype) != 0) convert_numbers(file, tensor, from.bytes(), to, take);
-    else convert_blocks(devices, file, tensor, from.bytes(), to, take);
+    else if (models::float_bytes(tensor.dtype) != 0) convert_numbers(file, tensor, from.bytes(), to, take, piece);
+    else convert_blocks(devices, file, tensor, from.bytes(), to, take, piece);
   }
   file.drop_pages(tensor);
 }

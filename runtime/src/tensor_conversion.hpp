@@ -16,9 +16,9 @@ namespace quern::runtime {
 using TakeBytes = std::function<void(std::span<const std::byte>)>;
 
 /// Gives a tensor's bytes in the type `to`, piece by piece: as they are where it has that type, else rounded to nearest. `to` is then f32,
-/// f16 or bf16. Of a block format some 64 MiB are decoded at a time. Throws Error: QUERN_INVALID_ARGUMENT naming the tensor for a finite
+/// f16 or bf16. Of another type at most `piece` numbers, or a row, are decoded at a time. Throws Error: QUERN_INVALID_ARGUMENT naming the tensor for a finite
 /// number that `to` does not hold, QUERN_UNSUPPORTED where no device decodes the type.
 void convert_tensor(const std::vector<std::shared_ptr<MemoryBudget>>& devices, const gguf::File& file, const gguf::TensorInfo& tensor,
-                    quern_dtype to, const TakeBytes& take);
+                    quern_dtype to, const TakeBytes& take, std::uint64_t piece = 16 << 20);
 
 }  // namespace quern::runtime

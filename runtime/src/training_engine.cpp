@@ -2,6 +2,7 @@
 #include "training_engine.hpp"
 
 #include "device_choice.hpp"
+#include "tensor_conversion.hpp"
 
 #include "quern/base/byte_sizes.hpp"
 #include "quern/graph/ops.hpp"
@@ -88,26 +89,6 @@ std::vector<NotComputed> switch_off(const std::vector<std::shared_ptr<MemoryBudg
   return lacks;
 }
 
-/// Rows of a tensor, decoded exactly by the first device that does.
-std::vector<float> decode(std::span<const std::byte> data, quern_dtype dtype, std::int64_t rows, std::int64_t columns,
-                          const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
-  std::vector<float> numbers(static_cast<std::size_t>(rows * columns));
-  if (dtype == QUERN_F32) {
-    std::memcpy(numbers.data(), data.data(), data.size());
-    return numbers;
-  }
-  graph::Graph graph("decode");
-  const graph::ValueId from = graph.input("encoded", dtype, {rows, columns});
-  const graph::ValueId to = graph::ops::cast(graph, from, QUERN_F32, {.name = "decode"});
-  graph.mark_output(to, "decoded");
-  Program program(std::move(graph), devices, Fallback::automatic, "");
-  program.prepare();
-  program.write(from, 0, data);
-  program.run({});
-  program.read(to, 0, std::as_writable_bytes(std::span(numbers)));
-  return numbers;
-}
-
 }  // namespace
 
 TrainingEngine::TrainingEngine(std::shared_ptr<Runtime> runtime, const gguf::File& file, models::Hyperparameters shape,
@@ -178,7 +159,7 @@ std::optional<models::TrainingGraph> TrainingEngine::build_step(const gguf::File
     if (std::exchange(chosen, true)) break;
     DeviceChoice choice = choose_devices(*runtime_, graph->graph);
     if (choice.devices == devices_) break;
-    runtime_->log(QUERN_LOG_WARN, choice.reason);
+    if (!choice.reason.empty()) runtime_->log(QUERN_LOG_WARN, choice.reason);
     devices_ = std::move(choice.devices);
   }
   for (const NotComputed& lack : lacks) {
@@ -213,17 +194,20 @@ void TrainingEngine::load(const gguf::File& file) {
 
 void TrainingEngine::load_trained(const gguf::File& file, const models::TrainedTensor& tensor) {
   // In parts, so that loading needs little more than the run.
-  constexpr std::uint64_t most_elements = 1 << 20;
-  const gguf::TensorInfo& info = file.require_tensor(tensor.tensor);
-  const gguf::TensorBytes read = file.read(info);
-  const std::span<const std::byte> data = read.bytes();
-  const std::uint64_t columns = info.dims[0], rows = info.elements() / columns, row_bytes = data.size() / rows;
-  const std::uint64_t at_once = std::max<std::uint64_t>(1, most_elements / columns);
-  for (std::uint64_t row = 0; row < rows; row += at_once) {
-    const std::uint64_t count = std::min(at_once, rows - row);
-    write_trained(tensor.first + row * columns, decode(data.subspan(row * row_bytes, count * row_bytes), info.dtype,
-                                                       static_cast<std::int64_t>(count), static_cast<std::int64_t>(columns), devices_));
-  }
+  constexpr std::uint64_t most_numbers = 1 << 20;
+  std::uint64_t at = tensor.first;
+  std::vector<float> numbers;
+  convert_tensor(
+      devices_, file, file.require_tensor(tensor.tensor), QUERN_F32,
+      [&](std::span<const std::byte> bytes) {
+        for (; !bytes.empty(); bytes = bytes.subspan(numbers.size() * sizeof(float))) {
+          numbers.resize(std::min(most_numbers, bytes.size() / sizeof(float)));
+          std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(float));
+          write_trained(at, numbers);
+          at += numbers.size();
+        }
+      },
+      most_numbers);
 }
 
 std::uint64_t TrainingEngine::weights_bytes(std::uint32_t device) const {

@@ -1,7 +1,7 @@
 // See shadows.hpp.
 #include "shadows.hpp"
 
-#include "op.hpp"
+#include "ops/arrange.hpp"
 
 namespace quern::cuda {
 namespace {
@@ -50,8 +50,7 @@ bool Shadows::make(std::span<const Tensor> matrices, Launcher& launcher) {
     Address at = block.memory;
     for (const Tensor& t : matrices) {
       if (is_16bit(t)) continue;
-      const UnpackParams p{blocks_of(t), at, QUERN_BF16, t.dims[0], t.last(), 0, t.last()};
-      launcher.launch(kernels::unpack_rows, launcher.spread(t.elements() / 16), 256, p);
+      launch_unpack(t, at, QUERN_BF16, launcher);
       copies_[t.data] = {t.dtype, t.dims[0], t.last(), source_bytes(t), at, id};
       ++block.matrices;
       at += copy_bytes(t);

@@ -1,6 +1,8 @@
 // See wide_products.hpp.
 #include "wide_products.hpp"
 
+#include "ops/arrange.hpp"
+
 #include <algorithm>
 #include <span>
 
@@ -18,22 +20,21 @@ void product(const Tensor& w, Address operand, float scale, bool half, std::int6
              Launcher& launcher, bool y16 = false) {
   Address weights = launcher.gpu().shadows().find(w);
   if (weights == 0) {
-    const UnpackParams unpack{blocks_of(w), workspace, QUERN_BF16, w.dims[0], w.last(), 0, w.last()};
-    launcher.launch(kernels::unpack_rows, launcher.spread(w.elements() / 16), 256, unpack);
+    launch_unpack(w, workspace, QUERN_BF16, launcher);
     weights = workspace;
   }
   const auto k = static_cast<int>(w.last());
-  launcher.dense({{operand, k, 0},
-                  {weights, k, 0},
-                  to.bias,
-                  to.c,
-                  to.y,
-                  static_cast<int>(m),
-                  static_cast<int>(w.dims[0]),
-                  k,
-                  static_cast<int>(to.row),
-                  1.0f / scale,
-                  y16},
+  launcher.dense({.x = {operand, k, 0},
+                  .w = {weights, k, 0},
+                  .bias = to.bias,
+                  .c = to.c,
+                  .y = to.y,
+                  .m = static_cast<int>(m),
+                  .n = static_cast<int>(w.dims[0]),
+                  .k = k,
+                  .row = static_cast<int>(to.row),
+                  .alpha = 1.0f / scale,
+                  .y16 = y16},
                  half);
 }
 
@@ -91,17 +92,17 @@ void SideBySide::operator()(const StepContext& context, Launcher& launcher) cons
   const float scale = y16 ? in.scale * smaller : in.scale;
   if (joined) {
     const auto k = static_cast<int>(in.k);
-    launcher.dense({{x, k, 0},
-                    {shadows.find(first), k, 0},
-                    0,
-                    0,
-                    y,
-                    static_cast<int>(m),
-                    static_cast<int>(row),
-                    k,
-                    static_cast<int>(row),
-                    1.0f / scale,
-                    y16},
+    launcher.dense({.x = {x, k, 0},
+                    .w = {shadows.find(first), k, 0},
+                    .bias = 0,
+                    .c = 0,
+                    .y = y,
+                    .m = static_cast<int>(m),
+                    .n = static_cast<int>(row),
+                    .k = k,
+                    .row = static_cast<int>(row),
+                    .alpha = 1.0f / scale,
+                    .y16 = y16},
                    in.half);
     return;
   }

@@ -1,8 +1,8 @@
 // Fits of blocks.
 //
 // A group's candidates are scales a little above and below the one that its largest element asks for. Each gives codes, and the codes give
-// the scale (and minimum) of least squares. Where a block has scales of its own for groups, these are integers: their neighbours are tried
-// with all codes anew, and then the block's scale is fitted to the codes, as long as that gains.
+// the scale (and minimum) of least squares. Where a block has scales of its own for groups, these are integers. Their neighbours are tried
+// with all codes anew. Then the block's scale is fitted to the codes, as long as that gains.
 //
 // All sums go through `lanes` partial ones in a fixed order, so that a compiler may use vectors and the bytes stay the same.
 #include "fits.hpp"

@@ -74,8 +74,8 @@ struct Sizes {
   std::int64_t m, n, k;
 };
 
-/// y = 0.5 a b + bias - 1.5 c over c, by `launch`. Each operand is off by `step`, so that a product is off by twice that and a little; sums
-/// of k products in f32 by k 2^-24, the three terms of the end by 3 of it.
+/// y = 0.5 a b + bias - 1.5 c over c, by `launch`. Each operand is off by `step`, so that a product is off by twice that and a little. Sums
+/// of k products in f32 are off by k 2^-24, and the three terms of the end by 3 of it.
 template <class Launch>
 void expect_product(quern_dtype weights, bool planes, const Sizes& s, std::int64_t whole_k, quern_dtype type, double step,
                     const Launch& launch) {

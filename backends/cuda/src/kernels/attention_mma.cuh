@@ -1,10 +1,10 @@
 // attention_ragged and its gradients on the matrix units: operands, probabilities and slopes in 16 bits, sums in f32. Heads of up to D elements.
 //
-//   block   four warps, each 16 rows of a tile of 64: queries, or keys in the kernel of dk and dv; no atomics, probabilities recomputed from lse
-//   stages  two: while one is multiplied, the next tiles of the other side are copied. Operands of other types are converted on their way
-//   shared  tiles of 64 rows of D numbers, chunk j of 16 bytes at j ^ (r % 8): eight rows of a chunk, or eight chunks of a row, share no bank
-//   sums    as the matrix units leave them: rows g and g + 8 of a warp's 16, columns 2 t and 2 t + 1 of each eight. A probability is the left
-//           operand of the next product where it lies
+//   block   Four warps, each 16 rows of a tile of 64: queries, or keys in the kernel of dk and dv. There are no atomics.
+//   stages  Two: while one is multiplied, the next tiles of the other side are copied. Operands of other types are converted on their way.
+//   shared  Tiles of 64 rows of D numbers, chunk j of 16 bytes at j ^ (r % 8). Eight rows of a chunk share no bank, nor eight chunks of a row.
+//   sums    As the matrix units leave them: rows g and g + 8 of a warp's 16, columns 2 t and 2 t + 1 of each eight. A probability is the left
+//           operand of the next product where it lies. The gradients make probabilities again from lse.
 #pragma once
 #include "dense_attention.cuh"
 #include "matrix.cuh"
@@ -200,6 +200,31 @@ DEV float quad_sum(float v) {
   return v + __shfl_xor_sync(~0u, v, 2);
 }
 
+/// The tiles of keys and values that a block of queries sees: two stages of both, each in turn.
+template <bool HALF, int D> struct KeyTiles {
+  enum { BYTES = TILE * D * 2 };
+  const Rows16<HALF, D> keys, values;
+  const u32 stages;
+  const int rows;
+  int begin, end;
+
+  DEV KeyTiles(const DenseAttentionParams& p, const Extent& x, i64 kv_head, u32 shared)
+      : keys(p.k, x.b, kv_head, p.d), values(p.v, x.b, kv_head, p.dv_size), stages(shared), rows(x.keys) {
+    keys_in_sight(p, x, x.first, min((int)TILE, x.rows - x.first), begin, end);
+    begin = begin / TILE * TILE;
+  }
+  /// Where the keys of a tile lie; its values lie BYTES behind them.
+  DEV u32 of(int key) const { return stages + (key - begin) / TILE % 2 * (2 * BYTES); }
+  /// Begins to bring a tile; one behind the end is empty.
+  DEV void fetch(int key) const {
+    if (key < end) {
+      keys.fetch(of(key), key, rows);
+      values.fetch(of(key) + BYTES, key, rows);
+    }
+    commit_copies();
+  }
+};
+
 template <bool HALF, int D> DEV void attend16(const DenseAttentionParams& p, float* memory) {
   wait_for_inputs();
   const Extent x = extent_of(p, TILE, p.queries);
@@ -209,25 +234,14 @@ template <bool HALF, int D> DEV void attend16(const DenseAttentionParams& p, flo
   const i64 head = blockIdx.y, kv_head = head / (p.heads / p.kv_heads);
   const u32 q = smem(memory), stages = q + BYTES;
   float* spare = memory + 5 * BYTES / 4;
-  const Rows16<HALF, D> keys(p.k, x.b, kv_head, p.d), values(p.v, x.b, kv_head, p.dv_size);
+  const KeyTiles<HALF, D> tiles(p, x, kv_head, stages);
   float out[D / 8][4] = {}, most[2] = {-INFINITY_F, -INFINITY_F}, sum[2] = {};
-  int begin, end;
-  keys_in_sight(p, x, x.first, min((int)TILE, x.rows - x.first), begin, end);
-  begin = begin / TILE * TILE;
-  const auto fetch = [&](int key) {
-    if (key < end) {
-      const u32 k = stages + (key - begin) / TILE % 2 * (2 * BYTES);
-      keys.fetch(k, key, x.keys);
-      values.fetch(k + BYTES, key, x.keys);
-    }
-    commit_copies();
-  };
   Rows16<HALF, D>(p.q, x.b, head, p.d).fetch(q, x.first, x.rows);
-  fetch(begin);
-  for (int key = begin; key < end; key += TILE) {
-    fetch(key + TILE);
+  tiles.fetch(tiles.begin);
+  for (int key = tiles.begin; key < tiles.end; key += TILE) {
+    tiles.fetch(key + TILE);
     wait_copies<1>();
-    const u32 k = stages + (key - begin) / TILE % 2 * (2 * BYTES), v = k + BYTES;
+    const u32 k = tiles.of(key), v = k + BYTES;
     const bool guarded = __syncthreads_or(has_strange<HALF, D>(v));
     float s[TILE / 8][4];
     multiply_tiles16<HALF, D>(s, q, k, p.d);
@@ -363,7 +377,7 @@ template <bool HALF, int D> DEV void gradient_of_queries16(const DenseAttentionP
   const i64 head = blockIdx.y, kv_head = head / (p.heads / p.kv_heads);
   const u32 q = smem(memory), dy = q + BYTES, stages = dy + BYTES;
   float* spare = memory + 6 * BYTES / 4;
-  const Rows16<HALF, D> keys(p.k, x.b, kv_head, p.d), values(p.v, x.b, kv_head, p.dv_size);
+  const KeyTiles<HALF, D> tiles(p, x, kv_head, stages);
   float dq[D / 8][4] = {}, lse[2], inner[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -371,24 +385,13 @@ template <bool HALF, int D> DEV void gradient_of_queries16(const DenseAttentionP
     lse[h] = *reinterpret_cast<const float*>(head_row(p.lse, x.b, row, head));
     inner[h] = *dot_of(p, x.b, row, head);
   }
-  int begin, end;
-  keys_in_sight(p, x, x.first, min((int)TILE, x.rows - x.first), begin, end);
-  begin = begin / TILE * TILE;
-  const auto fetch = [&](int key) {
-    if (key < end) {
-      const u32 k = stages + (key - begin) / TILE % 2 * (2 * BYTES);
-      keys.fetch(k, key, x.keys);
-      values.fetch(k + BYTES, key, x.keys);
-    }
-    commit_copies();
-  };
   Rows16<HALF, D>(p.q, x.b, head, p.d).fetch(q, x.first, x.rows);
   Rows16<HALF, D>(p.dy, x.b, head, p.dv_size).fetch(dy, x.first, x.rows);
-  fetch(begin);
-  for (int key = begin; key < end; key += TILE) {
-    fetch(key + TILE);
+  tiles.fetch(tiles.begin);
+  for (int key = tiles.begin; key < tiles.end; key += TILE) {
+    tiles.fetch(key + TILE);
     wait_copies<1>();
-    const u32 k = stages + (key - begin) / TILE % 2 * (2 * BYTES), v = k + BYTES;
+    const u32 k = tiles.of(key), v = k + BYTES;
     const bool guarded = __syncthreads_or(has_strange<HALF, D>(k));
     float s[TILE / 8][4], slopes[TILE / 8][4];
     multiply_tiles16<HALF, D>(s, q, k, p.d);

@@ -22,8 +22,8 @@ struct DenseAttentionParams {
   float scale, softcap, max_bias;
 };
 
-/// Kernels on the matrix units (attention_mma.cuh) have tiles of so many rows, for heads of up to `size` elements: of the block's own rows one
-/// forward and two in the gradient, of the other side two in each of two stages.
+/// Kernels on the matrix units (attention_mma.cuh) have tiles of so many rows, for heads of up to `size` elements. A block has one tile of its
+/// own rows forward, and two in the gradient. Of the other side it has two in each of two stages.
 constexpr int mma_attention_tile = 64;
 constexpr int mma_attention_shared(bool backward, int size) {
   const int tiles = backward ? 6 : 5;

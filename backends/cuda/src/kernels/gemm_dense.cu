@@ -1,10 +1,10 @@
 // y = x W^T + c for 16-bit x and W on the matrix units, f32 sums: what serves many rows where cuBLASLt is not installed.
 //
-//   block   128 x 128 of y in steps of 32 along k; 8 warps, each 64 x 32
-//   shared  4 stages x (128 + 128) x 64 B = 64 KiB, filled by asynchronous copies three steps ahead
-//   rows    of an operand in rows of k: chunk j (16 bytes) of row r lies at j ^ (r / 2 % 4)
-//   turned  32 rows of 128 numbers: chunk j of row r lies at j ^ (r % 8), and the loads turn what they read
-//   banks   the eight rows of one matrix load share no bank in either
+//   block   128 x 128 of y in steps of 32 along k; 8 warps, each 64 x 32.
+//   shared  4 stages x (128 + 128) x 64 B = 64 KiB, filled by asynchronous copies three steps ahead.
+//   rows    Of an operand in rows of k: chunk j (16 bytes) of row r lies at j ^ (r / 2 % 4).
+//   turned  32 rows of 128 numbers: chunk j of row r lies at j ^ (r % 8), and the loads turn what they read.
+//   banks   The eight rows of one matrix load share no bank in either.
 #include "gemm.hpp"
 #include "matrix.cuh"
 

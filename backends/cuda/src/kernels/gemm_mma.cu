@@ -1,13 +1,13 @@
 // y = x W^T on the matrix units in bf16 with f32 sums: weights of any format are decoded, activations rounded, on their way to
 // shared memory.
 //
-//   block   BM x 128 of y (BM = 128 or 32) in steps of 32 along k; 8 warps
-//   shared  2 stages x (BM + 128) x 40 x 2 B: 40 KiB at BM = 128
-//   split   weights of f16 and f32 go in as two bf16 parts each, since only activations may be rounded (45 KiB at BM = 32)
-//   turned  W^T is W: its rows are steps of k, their blocks lie along n. A tile of 32 rows is stored as it lies, and the loads turn it
-//   banks   rows of 40 elements (80 bytes), of turned weights 136 (272): the eight rows of one matrix load start in different banks
-//   f16     where only f16 is allowed, turned weights and activations are rounded to TF32, which has its fraction and no smaller range: steps
-//           of 16, 2 stages x (128 x 20 + 16 x 136) x 4 B = 37 KiB; rows of 20 and 136 keep the 32 words of one load in different banks
+//   block   BM x 128 of y (BM = 128 or 32) in steps of 32 along k; 8 warps.
+//   shared  2 stages x (BM + 128) x 40 x 2 B: 40 KiB at BM = 128.
+//   split   Weights of f16 and f32 go in as two bf16 parts each, since only activations may be rounded (45 KiB at BM = 32).
+//   turned  W^T is W: its rows are steps of k, and their blocks lie along n. A tile of 32 rows is stored as it lies, and the loads turn it.
+//   banks   Rows have 40 elements (80 bytes), of turned weights 136 (272). So the eight rows of one matrix load start in different banks.
+//   f16     Where only f16 is allowed, turned weights and activations are rounded to TF32. It has f16's fraction and no smaller range. Steps are
+//           of 16, in 2 stages x (128 x 20 + 16 x 136) x 4 B = 37 KiB. Rows of 20 and 136 keep the 32 words of one load in different banks.
 #include "blocks.cuh"
 #include "gemm.hpp"
 #include "matrix.cuh"

@@ -110,6 +110,11 @@ Tensor part_of(const Tensor& t, std::uint32_t axis, std::int64_t begin, std::int
   return part;
 }
 
+void launch_unpack(const Tensor& matrix, Address to, quern_dtype dtype, Launcher& launcher) {
+  const UnpackParams p{blocks_of(matrix), to, dtype, matrix.dims[0], matrix.last(), 0, matrix.last()};
+  launcher.launch(kernels::unpack_rows, launcher.spread(matrix.elements() / 16), 256, p);
+}
+
 void launch_fill(const Tensor& to, float value, Launcher& launcher) {
   FillParams p{};
   p.shape = walk_elements(to, {{to, p.y}});

@@ -1,9 +1,8 @@
 // matmul: which kernel serves which product. The first that fits is taken.
 //
-//   gemv        up to 8 rows of f32, weights of a block format, int8 activations allowed. tiles.cpp comes before it.
+//   gemv        Up to 8 rows of f32, weights of a block format, int8 activations allowed. tiles.cpp comes before it.
 //   gemv_exact  Up to 8 rows. The weights lie in rows of whole sixteens.
-//   dense       More rows. Operands have the 16 bits that are allowed, or are rounded or decoded to them: cuBLASLt, else gemm_dense
-//               (matmul_dense.cpp).
+//   dense       More rows. Operands have the 16 bits that are allowed, or are made so (matmul_dense.cpp): cuBLASLt, else gemm_dense.
 //   gemm_mma    More rows. bf16 activations are allowed, and the card has compute capability 8.0.
 //   gemm_tf32   More rows of transposed weights of a block format, where f16 is the one conversion that is allowed.
 //   gemm_exact  More rows.

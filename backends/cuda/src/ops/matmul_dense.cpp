@@ -89,20 +89,27 @@ bool launch_dense(const Call& call, const Tensor& a, const Tensor& b, Address sc
       const std::int64_t outputs = std::min(n_slice, n - n0);
       DenseOperand of_outputs = w.value_or(DenseOperand{decoded, static_cast<int>(turned ? outputs : k), turned ? 1 : 0});
       if (decodes) {
-        const UnpackParams p{turned ? blocks_of(b) : blocks_of_rows(b, n0),
-                             decoded,
-                             *type,
-                             turned ? k : outputs,
-                             b.last(),
-                             turned ? n0 : 0,
-                             turned ? outputs : k};
+        const UnpackParams p{.w = turned ? blocks_of(b) : blocks_of_rows(b, n0),
+                             .y = decoded,
+                             .y_dtype = *type,
+                             .rows = turned ? k : outputs,
+                             .k = b.last(),
+                             .first = turned ? n0 : 0,
+                             .columns = turned ? outputs : k};
         launcher.launch(kernels::unpack_rows, launcher.spread(p.rows * p.columns / 16), 256, p);
       }
       const Address at = static_cast<Address>(m0 * n + n0);
-      launcher.dense({of_rows, of_outputs, bias.present() ? bias.data + static_cast<Address>(n0) * 4 : 0,
-                      c.present() ? c.data + at * bytes_of(c) : 0, y.data + at * bytes_of(y), static_cast<int>(rows),
-                      static_cast<int>(outputs), static_cast<int>(k), static_cast<int>(n), static_cast<float>(call.real(QUERN_KEY_ALPHA)),
-                      y.dtype == QUERN_F32 ? 0 : 1},
+      launcher.dense({.x = of_rows,
+                      .w = of_outputs,
+                      .bias = bias.present() ? bias.data + static_cast<Address>(n0) * 4 : 0,
+                      .c = c.present() ? c.data + at * bytes_of(c) : 0,
+                      .y = y.data + at * bytes_of(y),
+                      .m = static_cast<int>(rows),
+                      .n = static_cast<int>(outputs),
+                      .k = static_cast<int>(k),
+                      .row = static_cast<int>(n),
+                      .alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)),
+                      .y16 = y.dtype == QUERN_F32 ? 0 : 1},
                      *type == QUERN_F16);
     }
   }

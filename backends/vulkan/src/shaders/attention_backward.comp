@@ -1,7 +1,7 @@
 #version 460
 // Gradients of attention_dense and attention_ragged, with the probabilities computed again from lse:
-//   P = exp(s - lse), d = dy . y, dP = dy v^T, dv = P^T dy
-//   dS = P (dP - d), through softcap and scale; dq = dS k, dk = dS^T q
+//   P = exp(s - lse), d = dy . y, dP = dy v^T, dv = P^T dy.
+//   dS = P (dP - d), through softcap and scale. dq = dS k, dk = dS^T q.
 //
 // Constant 2: 0 a workgroup a row of q makes d and dq; 1 a workgroup a row of k makes dk and dv from the queries of its heads that see it. Rounds
 // take as many keys, or queries, as there are lanes. What a query does not see has weights of exactly 0 and is not loaded into arithmetic.
