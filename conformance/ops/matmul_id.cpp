@@ -210,6 +210,24 @@ void ends_of_tiles(CaseSink& sink) {
       s.k = 8192 + beside * unit_of(b).elements;
       sink.add(make(Profile::full, s));
     }
+  // Operands that shared memory holds whole, and larger ones: of 10, 18 and 70 pairs of an expert.
+  for (const std::int64_t k : {1792, 2048, 2304, 2560, 3584, 3840, 4096, 7680, 7936})
+    for (const std::int64_t tokens : {20, 36, 140}) {
+      s = {};
+      s.b = QUERN_Q4_K;
+      s.tokens = tokens;
+      s.k = k;
+      s.choice = tokens == 36 ? Choice::one_expert : Choice::spread;
+      sink.add(make(k == 2560 && tokens == 140 ? Profile::quick : Profile::full, s));
+    }
+  s = {};
+  s.b = QUERN_Q4_K;
+  s.n = 3;
+  s.tokens = 1;
+  for (const std::int64_t k : {32512, 32768, 33024}) {
+    s.k = k;
+    sink.add(make(Profile::full, s));
+  }
 }
 
 void generate(CaseSink& sink) {

@@ -20,7 +20,7 @@ constexpr int raw_floats = -2;  // f32, for weights of f16 and bf16
 
 class FewRows : Fuser {
  public:
-  FewRows(const Graph& graph, std::uint32_t most_rows, const CardFacts& card) : Fuser(graph), most_rows_(most_rows), card_(card) {
+  FewRows(const Graph& graph, std::uint32_t most_rows, const CardFacts& card) : Fuser(graph, card), most_rows_(most_rows) {
     schedule_.most_rows = most_rows;
   }
 
@@ -47,8 +47,7 @@ class FewRows : Fuser {
     if (attention_.contains(n)) emit_attention(n);
     else if (is_product(n)) emit_products(n);
     else if (const auto sum = sums_.find(n); sum != sums_.end()) emit_row(n, sum->second.norm, sum->second.other);
-    else if (expert_glus_.contains(n)) emit_expert_glu(n);
-    else if (expert_sums_.contains(n)) emit_expert_sum(n);
+    else if (emit_experts(n)) return true;
     else if (makes_codes(n)) emit_row(n, n, none);
     else return false;
     return true;
@@ -480,17 +479,10 @@ class FewRows : Fuser {
     return alike({gate, up}) ? "gate and up are no two neighbours with one operand" : "the weights of gate and up differ in dtype or rows";
   }
   sdk::Alone alone(std::uint32_t n) const override {
-    if (graph_.nodes[n].op == QUERN_OP_MATMUL_ID) {
-      const Refusal why = why_no_experts(n);
-      return {n, "experts", why != nullptr ? why : "it is not gate or up of a gated activation, nor what a weighted sum alone reads"};
-    }
-    if (graph_.nodes[n].op == QUERN_OP_MOE_COMBINE)
-      return {n, "experts", "it sums what is no product of experts of few pairs, or what others read too"};
     return why_left(n, "its product shares a kernel with others that read the same value");
   }
 
   std::uint32_t most_rows_;
-  CardFacts card_;
   std::set<std::uint32_t> told_;
   bool settled_ = false;                           // a step before was quantise.cu
   bool rings_ = false;                             // block formats by kernels/rings.cu

@@ -2,6 +2,7 @@
 #include "fuser.hpp"
 
 #include "ops/experts.hpp"
+#include "ops/experts_kquants.hpp"
 #include "ops/norm.hpp"
 
 #include <algorithm>
@@ -155,17 +156,84 @@ Step& Fuser::add_row(const Row& row, std::function<void(RowParams&, const StepCo
   return step;
 }
 
+std::optional<Fuser::Experts> Fuser::experts_at(std::uint32_t combine, Refusal* why) const {
+  const auto no = [&](Refusal reason) -> std::optional<Experts> {
+    if (why != nullptr) *why = reason;
+    return {};
+  };
+  if (!experts_kquants_serve(card_)) return no("the card has no bulk copies, which kernels of whole layers of experts need");
+  const std::uint32_t down = expert_product_of(combine);
+  if (down == none) return no("it sums what is no product of experts, or what others read too");
+  const std::uint32_t value = graph_.nodes[down].inputs[0], activation = maker(root(value));
+  const auto glu = activation == none ? std::optional<ExpertGlu>() : expert_glu_at(activation);
+  if (!glu || !whole(value) || !only_reader(root(value), down))
+    return no("its product is not of a gated activation that nothing else reads");
+  if (graph_.nodes[glu->gate].inputs[2] != graph_.nodes[down].inputs[2]) return no("gate and down are products of different experts");
+  std::vector<Tensor> storage;
+  for (const std::uint32_t product : {glu->gate, glu->up, down}) {
+    if (tensor(graph_.nodes[product].inputs[1]).dims[1] % 8 != 0) return no("its weights have a number of rows that is no multiple of 8");
+    if (const Refusal reason = why_no_experts_kquants(graph_.describe(graph_.nodes[product], storage)); reason != nullptr)
+      return no(reason);
+  }
+  return Experts{*glu, activation, down};
+}
+
 void Fuser::find_experts() {
+  for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
+    if (const auto experts = experts_at(n)) {
+      expert_layers_.emplace(n, *experts);
+      for (const std::uint32_t part : {experts->glu.gate, experts->glu.up, experts->activation, experts->down}) done_[part] = true;
+    }
   for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-    if (const auto glu = expert_glu_at(n); glu && why_no_experts(glu->gate) == nullptr) {
+    if (const auto glu = expert_glu_at(n); glu && !done_[n] && why_no_experts(glu->gate) == nullptr) {
       expert_glus_[n] = *glu;
       done_[glu->gate] = done_[glu->up] = true;
     }
-    if (const std::uint32_t down = expert_product_of(n); down != none && why_no_experts(down) == nullptr) {
+    if (const std::uint32_t down = expert_product_of(n); down != none && !done_[down] && why_no_experts(down) == nullptr) {
       expert_sums_[n] = down;
       done_[down] = true;
     }
   }
+}
+
+bool Fuser::emit_experts(std::uint32_t n) {
+  if (expert_layers_.contains(n)) emit_expert_layer(n);
+  else if (expert_glus_.contains(n)) emit_expert_glu(n);
+  else if (expert_sums_.contains(n)) emit_expert_sum(n);
+  else return false;
+  return true;
+}
+
+sdk::Alone Fuser::why_no_experts_left(std::uint32_t n) const {
+  Refusal why = nullptr;
+  if (graph_.nodes[n].op == QUERN_OP_MOE_COMBINE) {
+    experts_at(n, &why);
+    return {n, "experts", why};
+  }
+  std::vector<Tensor> storage;
+  why = why_no_experts_kquants(graph_.describe(graph_.nodes[n], storage));
+  if (why == nullptr) why = why_no_experts(n);
+  return {n, "experts", why != nullptr ? why : "it is not gate or up of a gated activation, nor what a weighted sum alone reads"};
+}
+
+void Fuser::emit_expert_layer(std::uint32_t n) {
+  const Experts& experts = expert_layers_.at(n);
+  const Node &gate = graph_.nodes[experts.glu.gate], &down = graph_.nodes[experts.down];
+  const std::uint32_t up = graph_.nodes[experts.glu.up].inputs[1], weight = graph_.nodes[n].inputs[1];
+  const Residuals sum = take_residuals(n, 1);
+  Step& step = add_step(experts.glu.gate, {experts.glu.gate, experts.glu.up, experts.activation, experts.down, n},
+                        sum.nodes.empty() ? "experts.cuda" : "experts.add.cuda", gate.inputs);
+  step.nodes.insert(step.nodes.end(), sum.nodes.begin(), sum.nodes.end());
+  step.reads.insert(step.reads.end(), {up, down.inputs[1], weight, sum.first});
+  step.writes = {sum.stored};
+  std::vector<Tensor> of_gate, of_down;
+  step.scratch = expert_layer_scratch(graph_.describe(gate, of_gate), graph_.describe(down, of_down));
+  step.emit = [gate = NodeCall(graph_, gate), down = NodeCall(graph_, down), up, weight, residual = sum.first, stored = sum.stored,
+               activation = activation_of(experts.activation)](const StepContext& context, Launcher& launcher) mutable {
+    launch_expert_layer({gate.in(context), down.in(context), context.tensor(up), context.tensor(weight), activation,
+                         context.address(residual), context.tensor(stored).data, context.counters()},
+                        context.scratch(), launcher);
+  };
 }
 
 void Fuser::emit_expert_glu(std::uint32_t n) {
@@ -238,6 +306,8 @@ sdk::Alone Fuser::why_left(std::uint32_t n, Refusal shared) const {
       }
       return {n, "residual", why};
     }
+    case QUERN_OP_MATMUL_ID:
+    case QUERN_OP_MOE_COMBINE: return why_no_experts_left(n);
     default: return {n, "", "no rule of this backend takes its op"};
   }
 }

@@ -16,8 +16,12 @@ class Fuser : protected Uses {
  protected:
   static constexpr std::uint32_t none = QUERN_NONE;
 
-  explicit Fuser(const Graph& graph)
-      : Uses(graph), done_(graph.nodes.size(), false), made_(graph.nodes.size(), false), in_front_(graph.nodes.size(), false) {}
+  Fuser(const Graph& graph, const CardFacts& card)
+      : Uses(graph),
+        done_(graph.nodes.size(), false),
+        made_(graph.nodes.size(), false),
+        in_front_(graph.nodes.size(), false),
+        card_(card) {}
   virtual ~Fuser() = default;
 
   // What the kernels of a schedule compose. A refusal is null where they do.
@@ -26,8 +30,8 @@ class Fuser : protected Uses {
   virtual Refusal why_no_attention(std::uint32_t node, const Attention& what) const = 0;
   virtual Refusal why_no_norm(std::uint32_t norm) const = 0;
   virtual Refusal why_no_glu(std::uint32_t gate, std::uint32_t up) const = 0;  // gate is up: the halves of one product
-  /// Of a product of chosen experts.
-  virtual Refusal why_no_experts(std::uint32_t /*product*/) const { return "this schedule has no kernels of chosen experts"; }
+  /// Of a product of chosen experts of few pairs.
+  virtual Refusal why_no_experts(std::uint32_t /*product*/) const { return "this schedule has no kernels of few pairs of experts"; }
   /// The form in which a product reads its operand; negative: in f32, which it converts itself.
   virtual int form_of(std::uint32_t product) const = 0;
   virtual std::uint64_t operand_bytes_of(std::uint32_t product, int form) const = 0;
@@ -98,10 +102,12 @@ class Fuser : protected Uses {
   };
   Step& add_row(const Row& row, std::function<void(RowParams&, const StepContext&, std::int64_t rows)> also);
 
-  /// Products of chosen experts with the glu or the weighted sum behind them.
+  /// Layers of chosen experts, and products of few pairs of them with the glu or the weighted sum behind.
   void find_experts();
-  void emit_expert_glu(std::uint32_t glu);
-  void emit_expert_sum(std::uint32_t combine);
+  /// Whether the node is the last of those that one step makes, which then is emitted.
+  bool emit_experts(std::uint32_t node);
+  /// Why a product of chosen experts, or its weighted sum, stands alone.
+  sdk::Alone why_no_experts_left(std::uint32_t node) const;
 
   /// The weights of attention's norms of queries and keys.
   std::vector<std::uint32_t> weights_of_norms(const Attention& what) const;
@@ -113,6 +119,16 @@ class Fuser : protected Uses {
   /// The steps of all nodes, in order: by the rules, else each by itself.
   Schedule emit_all();
 
+  /// Two products of one operand, their gated activation, its product and the weighted sum of that.
+  struct Experts {
+    ExpertGlu glu;
+    std::uint32_t activation, down;  // nodes
+  };
+  std::optional<Experts> experts_at(std::uint32_t combine, Refusal* why = nullptr) const;
+  void emit_expert_layer(std::uint32_t combine);
+  void emit_expert_glu(std::uint32_t glu);
+  void emit_expert_sum(std::uint32_t combine);
+
   std::vector<bool> done_, made_;  // made: stored by a step that stands before the node
   std::vector<bool> in_front_;     // norms that products read through
   std::vector<Refusal> products_;
@@ -120,8 +136,10 @@ class Fuser : protected Uses {
   std::map<std::uint32_t, NormedSum> sums_;  // by the add node
   std::map<std::uint32_t, Attention> attention_;
   std::map<std::uint32_t, Refusal> no_attention_;       // of attention nodes that are not fused, and of nodes that lead to one
+  std::map<std::uint32_t, Experts> expert_layers_;      // by the node that sums
   std::map<std::uint32_t, ExpertGlu> expert_glus_;      // by the glu node
   std::map<std::uint32_t, std::uint32_t> expert_sums_;  // products by the node that sums them
+  const CardFacts& card_;
   Schedule schedule_;
 };
 

@@ -60,6 +60,7 @@ std::string self_test(Gpu& gpu) {
   exact.k = k;
   exact.t = 1;
   exact.alpha = 1;
+  exact.ways = 1;
   launcher.launch(kernels::gemv_exact_1, {n / 8, 1, 1}, 256, exact);
   const Activations activations = activations_at(da.address(), k, false);
   launch_quantise(dx.address(), 0, 0, 1, k, activations, launcher);

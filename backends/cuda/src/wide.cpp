@@ -22,7 +22,7 @@ constexpr float gate_scale = 16;              // gate and up of f16 products are
 class ManyRows : Fuser {
  public:
   /// `mixed`: products by kernels/mixed.cu, which that card has.
-  ManyRows(const Graph& graph, const CardFacts& card, bool mixed) : Fuser(graph), card_(card), mixed_(mixed) {}
+  ManyRows(const Graph& graph, const CardFacts& card, bool mixed) : Fuser(graph, card), mixed_(mixed) {}
 
   Schedule run() {
     choose_symbol();
@@ -46,6 +46,7 @@ class ManyRows : Fuser {
     if (operands_.empty()) return nothing("no product of the graph runs in 16 bits");
     find_sums();
     find_attention();
+    find_experts();
     for (const auto& [n, what] : attention_) attention_of_queries_[maker(root(what.q))].push_back(n);
     if (mixes() && floats_ && serves_one_row()) schedule_.least_rows = 1;
     return emit_all();
@@ -57,6 +58,7 @@ class ManyRows : Fuser {
     else if (const auto sum = sums_.find(n); sum != sums_.end()) emit_row(n, sum->second.norm, sum->second.other);
     else if (in_front_[n]) emit_norm(n);
     else if (is_product(n)) emit_products(n);
+    else if (emit_experts(n)) return true;
     else if (activates(n)) emit_activation(n);
     else if (makes_operand(n)) emit_row(n, n, none);
     else return false;
@@ -497,7 +499,6 @@ class ManyRows : Fuser {
     std::uint32_t slot;
     bool half;  // f16: where the cache has it too, which queries, keys and values must fit into
   };
-  const CardFacts& card_;
   bool mixed_;
   bool floats_ = false;         // no product has quantised weights
   bool settled_ = false;        // a product of one row that settles (MixedParams) was emitted

@@ -5,39 +5,47 @@
 
 static_assert((int)TILE_PAIRS == (int)TILE_ROWS, "a tile of pairs is one of rows");
 
-/// One block an expert: how many pairs come before its own, then these, in their order.
+/// One block an expert: how many pairs come before its own, then these, in their order. Each warp has a run of pairs.
 KERNEL(256) expert_lists(const __grid_constant__ ExpertParams p) {
-  __shared__ int before, found[8];
+  __shared__ int found[8], less[8];
   wait_for_inputs();
   const int expert = blockIdx.x, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const i64 pairs = p.tokens * p.used;
-  if (threadIdx.x == 0) before = 0;
-  __syncthreads();
-  int less = 0;
-  for (i64 pair = threadIdx.x; pair < pairs; pair += blockDim.x) {
+  const i64 pairs = p.tokens * p.used, run = (pairs + 255) / 256 * 32, end = min((i64)(warp + 1) * run, pairs);
+  int own = 0, smaller = 0;
+#pragma unroll 4
+  for (i64 pair = warp * run + lane; pair < end; pair += 32) {
     const int e = live_expert_of(p, pair);
-    less += e >= 0 && e < expert;
+    own += e == expert;
+    smaller += e >= 0 && e < expert;
     if (expert == 0 && e == STRAY) raise_fault(p.faults);
   }
-  atomicAdd(&before, less);
-  __syncthreads();
-  int at_order = before;
-  for (i64 first = 0; first < pairs; first += blockDim.x) {
-    const i64 pair = first + threadIdx.x;
-    const u32 mine = __ballot_sync(~0u, pair < pairs && live_expert_of(p, pair) == expert);
-    if (lane == 0) found[warp] = __popc(mine);
-    __syncthreads();
-    int offset = at_order;
-    for (int w = 0; w < 8; ++w) {
-      if (w < warp) offset += found[w];
-      at_order += found[w];
-    }
-    if (mine >> lane & 1) at<int>(p.order)[offset + __popc(mine & ((1u << lane) - 1))] = (int)pair;
-    __syncthreads();
+#pragma unroll
+  for (int o = 16; o; o >>= 1) {
+    own += __shfl_xor_sync(~0u, own, o);
+    smaller += __shfl_xor_sync(~0u, smaller, o);
   }
-  if (threadIdx.x != 0) return;
-  at<int>(p.start)[expert] = before;
-  if (expert == p.experts - 1) at<int>(p.start)[p.experts] = at_order;
+  if (lane == 0) found[warp] = own, less[warp] = smaller;
+  __syncthreads();
+  int before = 0, all = 0, place = 0;
+#pragma unroll
+  for (int w = 0; w < 8; ++w) {
+    if (w == warp) place = all;
+    before += less[w];
+    all += found[w];
+  }
+  if (threadIdx.x == 0) {
+    at<int>(p.start)[expert] = before;
+    if (expert == p.experts - 1) at<int>(p.start)[p.experts] = before + all;
+  }
+  place += before;
+  if (own == 0) return;
+#pragma unroll 4
+  for (i64 first = warp * run; first < end; first += 32) {
+    const i64 pair = first + lane;
+    const u32 mine = __ballot_sync(~0u, pair < end && live_expert_of(p, pair) == expert);
+    if (mine >> lane & 1) at<int>(p.order)[place + __popc(mine & ((1u << lane) - 1))] = (int)pair;
+    place += __popc(mine);
+  }
 }
 
 KERNEL(32) expert_tiles(const __grid_constant__ ExpertParams p) {
@@ -45,7 +53,7 @@ KERNEL(32) expert_tiles(const __grid_constant__ ExpertParams p) {
   const int* start = at<const int>(p.start);
   int before = 0;
   for (int first = 0; first < p.experts; first += 32) {
-    const int e = first + threadIdx.x, tiles = e < p.experts ? (start[e + 1] - start[e] + TILE_PAIRS - 1) / TILE_PAIRS : 0;
+    const int e = first + threadIdx.x, tiles = e < p.experts ? (start[e + 1] - start[e] + p.tile_pairs - 1) / p.tile_pairs : 0;
     int scan = tiles;
 #pragma unroll
     for (int o = 1; o < 32; o <<= 1) {

@@ -5,14 +5,18 @@
 
 enum { TILE_PAIRS = expert_pairs };
 enum { DROPPED = -1, STRAY = -2 };
+/// Pairs are fewer than 2^31: a division of 32 bits takes a fifth of one of 64.
+DEV u32 token_of(const ExpertParams& p, i64 pair) { return (u32)pair / (u32)p.used; }
 DEV int expert_of(const ExpertParams& p, i64 pair) {
-  const int e = *reinterpret_cast<const int*>(at<const char>(p.id.data) + pair / p.used * p.id.strides[0] + pair % p.used * p.id.step);
+  const u32 token = token_of(p, pair), u = (u32)pair - token * (u32)p.used;
+  const int e = *reinterpret_cast<const int*>(at<const char>(p.id.data) + token * p.id.strides[0] + u * p.id.step);
   return e == -1 ? DROPPED : e >= 0 && e < p.experts ? e : STRAY;
 }
 /// That of a pair whose token the predicate lets through.
-DEV int live_expert_of(const ExpertParams& p, i64 pair) { return is_live(p.live, pair / p.used) ? expert_of(p, pair) : DROPPED; }
+DEV int live_expert_of(const ExpertParams& p, i64 pair) { return is_live(p.live, token_of(p, pair)) ? expert_of(p, pair) : DROPPED; }
 DEV const char* pair_row(const ExpertParams& p, const Operand& o, i64 pair) {
-  return at<const char>(o.data) + pair / p.used * o.strides[0] + pair % p.used * o.strides[1];
+  const u32 token = token_of(p, pair), u = (u32)pair - token * (u32)p.used;
+  return at<const char>(o.data) + token * o.strides[0] + u * o.strides[1];
 }
 
 /// Sixteen elements of a row, by vectors where it has floats one behind the other.
@@ -44,7 +48,7 @@ DEV bool pairs_of_tile(const ExpertParams& p, int tile, int& expert, int& first,
     else high = middle - 1;
   }
   expert = low;
-  first = at<const int>(p.start)[low] + (tile - tiles[low]) * TILE_PAIRS;
-  count = min((int)TILE_PAIRS, at<const int>(p.start)[low + 1] - first);
+  first = at<const int>(p.start)[low] + (tile - tiles[low]) * p.tile_pairs;
+  count = min(p.tile_pairs, at<const int>(p.start)[low + 1] - first);
   return true;
 }

@@ -4,7 +4,7 @@
 
 namespace quern::cuda {
 
-constexpr int expert_pairs = 64;     // of a tile: all of one expert
+constexpr int expert_pairs = 64;     // of a tile, all of one expert, of experts.cu and experts_mma.cu
 constexpr int expert_columns = 128;  // outputs of a block of experts_mma.cu; of experts.cu a product_tile
 constexpr int expert_warps = 8;      // of few pairs: of a block
 constexpr int expert_outputs = 2;    // of few pairs: of a warp
@@ -21,10 +21,11 @@ struct ExpertParams {
   Blocks pieces;   // of b, where it is of a block format
   int b_blocks;
   long long tokens, used, experts, n, k;
-  Address order;  // i32 [pairs]: pairs by expert, in their order
-  Address start;  // i32 [experts + 1]: where an expert's pairs start in it
-  Address tiles;  // i32 [experts + 1]: how many tiles of expert_pairs lie before an expert's
-  Address parts;  // f32 [pairs][k]: da of pairs, where a token has one row of a
+  Address order;   // i32 [pairs]: pairs by expert, in their order
+  Address start;   // i32 [experts + 1]: where an expert's pairs start in it
+  Address tiles;   // i32 [experts + 1]: how many tiles of tile_pairs lie before an expert's
+  Address parts;   // f32 [pairs][k]: da of pairs, where a token has one row of a
+  int tile_pairs;  // pairs of a tile
   int accumulate, shared_a;
   int staged;  // of few pairs: their rows of a fit into shared memory
   Live live;

@@ -79,6 +79,24 @@ template <Weights W> DEV void fetch_b(const GemmParams& p, int n0, int k0, u32* 
     if (W == SPLIT) low[i] = pack_bf16(w[2 * i] - __uint_as_float(out[i] << 16), w[2 * i + 1] - __uint_as_float(out[i] & 0xffff0000u));
   }
 }
+/// What is added to a product, and where it goes.
+DEV void store_product(const GemmParams& p, i64 m, i64 n, float sum) {
+  float y = sum * p.alpha;
+  if (p.bias) y += at<const float>(p.bias)[n];
+  if (p.c) y = fmaf(p.beta, load_float(at<const char>(p.c), p.c_dtype, m * p.n + n), y);
+  store_float(at<char>(p.y), p.y_dtype, m * p.n + n, y);
+}
+/// The steps along k that are this block's: of `step` elements each, from `first` to `end`.
+struct Steps {
+  int first, end;
+  DEV Steps(const GemmParams& p, int step) : first(0), end(p.k) {
+    if (p.splits <= 1) return;
+    const int each = ((p.k + step - 1) / step + p.splits - 1) / p.splits * step;
+    first = (int)blockIdx.z * each;
+    end = min(first + each, p.k);
+  }
+};
+
 /// Stores the products of a warp, whose first one is of row m0 and column n0.
 template <int MT, int NT> DEV void finish(const GemmParams& p, const float (&acc)[MT][NT][4], int m0, int n0) {
   const int lane = threadIdx.x & 31;
@@ -90,10 +108,8 @@ template <int MT, int NT> DEV void finish(const GemmParams& p, const float (&acc
       for (int e = 0; e < 4; ++e) {
         const i64 m = m0 + i * 16 + lane / 4 + e / 2 * 8, n = n0 + j * 8 + lane % 4 * 2 + e % 2;
         if (m >= p.m || n >= p.n) continue;
-        float y = acc[i][j][e] * p.alpha;
-        if (p.bias) y += at<const float>(p.bias)[n];
-        if (p.c) y = fmaf(p.beta, load_float(at<const char>(p.c), p.c_dtype, m * p.n + n), y);
-        store_float(at<char>(p.y), p.y_dtype, m * p.n + n, y);
+        if (p.splits > 1) at<float>(p.parts)[((i64)blockIdx.z * p.m + m) * p.n + n] = acc[i][j][e];
+        else store_product(p, m, n, acc[i][j][e]);
       }
 }
 DEV void put(u16* to, const u32* v) {
@@ -117,13 +133,16 @@ template <int BM, Weights W> DEV void gemm(const GemmParams& p, Tile<BM, W>& s) 
     put(&s.b[stage][L::w_place()], b);
     if (W == SPLIT) put(&s.low[stage][L::w_place()], low);
   };
-  fetch_a<BM>(p, m0, 0, a);
-  fetch_b<W>(p, n0, 0, b, low);
-  store(0);
+  const Steps steps(p, 32);
+  if (steps.first < steps.end) {
+    fetch_a<BM>(p, m0, steps.first, a);
+    fetch_b<W>(p, n0, steps.first, b, low);
+    store(0);
+  }
   __syncthreads();
   int stage = 0;
-  for (int k0 = 0; k0 < p.k; k0 += 32) {
-    const bool more = k0 + 32 < p.k;
+  for (int k0 = steps.first; k0 < steps.end; k0 += 32) {
+    const bool more = k0 + 32 < steps.end;
     if (more) {
       fetch_a<BM>(p, m0, k0 + 32, a);
       fetch_b<W>(p, n0, k0 + 32, b, low);
@@ -182,12 +201,15 @@ DEV void gemm_tf32(const GemmParams& p, TileTf32& s) {
 #pragma unroll
     for (int i = 0; i < 16; i += 4) to[i / 4] = make_uint4(to_tf32(v[i]), to_tf32(v[i + 1]), to_tf32(v[i + 2]), to_tf32(v[i + 3]));
   };
-  fetch(0);
-  store(0);
+  const Steps steps(p, L::step);
+  if (steps.first < steps.end) {
+    fetch(steps.first);
+    store(0);
+  }
   __syncthreads();
   int stage = 0;
-  for (int k0 = 0; k0 < p.k; k0 += L::step) {
-    const bool more = k0 + L::step < p.k;
+  for (int k0 = steps.first; k0 < steps.end; k0 += L::step) {
+    const bool more = k0 + L::step < steps.end;
     if (more) fetch(k0 + L::step);
 #pragma unroll
     for (int kk = 0; kk < L::step; kk += 8) {
@@ -247,5 +269,17 @@ KERNEL(256) gemm_tf32_turned(const __grid_constant__ GemmParams p) {
 #if __CUDA_ARCH__ >= 800
   __shared__ __align__(16) TileTf32 s;
   gemm_tf32(p, s);
+#endif
+}
+/// The products of blocks that shared k.
+KERNEL(256) gemm_join(const __grid_constant__ GemmParams p) {
+  wait_for_inputs();
+#if __CUDA_ARCH__ >= 800
+  const i64 count = (i64)p.m * p.n;
+  FOR_EACH(i, count) {
+    float sum = 0.0f;
+    for (int split = 0; split < p.splits; ++split) sum += at<const float>(p.parts)[split * count + i];
+    store_product(p, i / p.n, i % p.n, sum);
+  }
 #endif
 }

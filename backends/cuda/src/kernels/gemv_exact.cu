@@ -1,14 +1,14 @@
 // y = alpha W x + bias + beta c for 1 to 8 rows of float activations, in f32: no conversion of the activations.
 //
-//   block  8 warps, each one row of W; lane l takes sixteens l, l + 32, ... of the row
+//   block  8 warps. `ways` of them share a row of W: lane l of the w-th takes sixteens 32 w + l, 32 (w + ways) + l, ... of the row
 //   order  the same for any number of activation rows
 #include "blocks.cuh"
 
 /// Rows beyond p.t repeat the last one, and are not stored.
-template <int F, int T> DEV void accumulate(const GemvExactParams& p, i64 row, float* acc) {
+template <int F, int T> DEV void accumulate(const GemvExactParams& p, i64 row, int way, float* acc) {
   const int sixteens = p.k / 16;
   enum { n = Format<F>::sixteens };
-  for (int s = threadIdx.x & 31; s < sixteens; s += 32) {
+  for (int s = way * 32 + (threadIdx.x & 31); s < sixteens; s += 32 * p.ways) {
     float w[16];
     const i64 at_sixteen = row * sixteens + s;
     Format<F>::decode16(p.w, at_sixteen / n, (int)(at_sixteen % n), w);
@@ -36,19 +36,32 @@ template <int F, int T> DEV void accumulate(const GemvExactParams& p, i64 row, f
 }
 
 template <int T> DEV void gemv_exact(const GemvExactParams& p) {
+  __shared__ float parts[8][T];
   wait_for_inputs();
-  const i64 row = (i64)blockIdx.x * 8 + (threadIdx.x >> 5);
-  if (row >= p.rows) return;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, way = warp % p.ways;
+  const i64 row = ((i64)blockIdx.x * 8 + warp) / p.ways;
   float acc[T] = {};
-  switch (p.w.dtype) {
-#define CALL(FORMAT) accumulate<FORMAT, T>(p, row, acc)
+  if (row < p.rows) switch (p.w.dtype) {
+#define CALL(FORMAT) accumulate<FORMAT, T>(p, row, way, acc)
     ANY_FORMAT_CASES
 #undef CALL
   }
 #pragma unroll
+  for (int t = 0; t < T; ++t) acc[t] = warp_sum(acc[t]);
+  if (p.ways > 1) {
+#pragma unroll
+    for (int t = 0; t < T; ++t)
+      if (lane == 0) parts[warp][t] = acc[t];
+    __syncthreads();
+#pragma unroll
+    for (int t = 0; t < T; ++t)
+      for (int w = 1; w < p.ways; ++w) acc[t] += parts[(warp + w) & 7][t];
+  }
+  if (row >= p.rows || way != 0 || lane != 0) return;
+#pragma unroll
   for (int t = 0; t < T; ++t) {
-    float y = warp_sum(acc[t]) * p.alpha;
-    if ((threadIdx.x & 31) != 0 || t >= p.t) continue;
+    if (t >= p.t) continue;
+    float y = acc[t] * p.alpha;
     if (p.bias) y += at<const float>(p.bias)[row];
     if (p.c) y = fmaf(p.beta, load_float(at<const char>(p.c), p.c_dtype, (i64)t * p.rows + row), y);
     store_float(at<char>(p.y), p.y_dtype, (i64)t * p.rows + row, y);

@@ -10,28 +10,36 @@ DEV void multiply_half(float* c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+/// Stores activation(gate) * up of output `output` and columns `left` + 2 t and the next into the operand at `to`, of `columns` columns of which `t` are
+/// there: sums 0 and 1 are gate's, 2 and 3 up's. All lanes of a warp, whose eight outputs are a chunk of the operand. P: parameters with the
+/// fields of MixedParams that are read here.
+template <class P> DEV void store_gated(const P& p, Address to, int t, int last, int output, int left, const float* sum) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int column = left + 2 * (lane & 3) + i;
+    const float gate = sum[i] * p.alpha, up = sum[i + 2] * p.alpha, y = output > last ? 0.0f : p.glu_scale * (gate_value(gate, p.activation) * up);
+    float mean = 0.125f * y;
+#pragma unroll
+    for (int o = 4; o < 32; o <<= 1) mean += __shfl_xor_sync(~0u, mean, o);
+    if (column >= t || output > last) continue;
+    char* block = at<char>(to) + operand_row(column, p.columns, 1) + (i64)(output >> 8) * p.columns * OPERAND_PITCH;
+    const int e = output & 255, c = e >> 3;
+    *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = p.half ? to_half(cut_to_half(y)) : to_bf16(y);
+    if (lane < 4) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(cut_to_half(mean));
+  }
+}
+
 /// Stores a lane's sums of a tile that begins at row `first` of a part: rows `row` and `row` + 8 (under glu that row of gate and of up), columns
 /// `left` + 2 t and the next. `residual`: what is to be added, where it is there already.
 DEV void store_tile(const MixedParams& p, int part, int first, int row, int left, const float* sum, const float* residual = nullptr) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+  const int t = threadIdx.x & 3;
   const MixedPart& q = p.part[part];
   const int last = q.rows - 1;
+  if (p.glu) return store_gated(p, p.glu_y, p.t, last, first + row, left, sum);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int column = left + 2 * t + (i & 1), output = first + row + (i >> 1) * 8;
-    if (p.glu) {
-      if (i >= 2) continue;
-      const float gate = sum[i] * p.alpha, up = sum[i + 2] * p.alpha, y = output > last ? 0.0f : p.glu_scale * (gate_value(gate, p.activation) * up);
-      float mean = 0.125f * y;  // the tile's eight outputs are a chunk of the operand
-#pragma unroll
-      for (int o = 4; o < 32; o <<= 1) mean += __shfl_xor_sync(~0u, mean, o);
-      if (column >= p.t || output > last) continue;
-      char* block = at<char>(p.glu_y) + operand_row(column, p.columns, 1) + (i64)(output >> 8) * p.columns * OPERAND_PITCH;
-      const int e = output & 255, c = e >> 3;
-      *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = p.half ? to_half(cut_to_half(y)) : to_bf16(y);
-      if (g == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(cut_to_half(mean));
-      continue;
-    }
     if (column >= p.t || output > last) continue;
     float y = sum[i] * p.alpha;
     if (q.bias) y += at<const float>(q.bias)[output];

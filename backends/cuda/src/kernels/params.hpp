@@ -192,6 +192,7 @@ struct GemvExactParams {
   int x_dtype, c_dtype, y_dtype;
   int rows, k, t;
   float alpha, beta;
+  int ways;  // warps that share a row of w: 1, 2, 4 or 8
 };
 struct GemmParams {
   Blocks w;               // [n][k], or turned [w_rows][n]
@@ -200,6 +201,9 @@ struct GemmParams {
   int m, n, k;
   int w_rows;  // of a turned w; x is 0 from there on
   float alpha, beta;
+  // Where few blocks would have all of k, `splits` share it: each stores its sums, and gemm_join adds them up.
+  int splits;     // 1: none
+  Address parts;  // f32 [splits][m][n]
 };
 /// A matrix of 16-bit numbers, an operand of DenseParams: rows of k, or turned: k rows, one number of each row of the operand in each.
 struct DenseOperand {

@@ -1,10 +1,11 @@
 // matmul_id and matmul_id_backward.
 #include "experts.hpp"
 
-#include "../kernels/experts.hpp"
 #include "../kernels/tile_product.hpp"
 
 #include "arrange.hpp"
+#include "expert_pairs.hpp"
+#include "experts_kquants.hpp"
 #include "strided.hpp"
 #include "tables.hpp"
 
@@ -16,18 +17,8 @@ namespace {
 
 constexpr std::int64_t tile = product_tile;  // outputs of a block
 
-/// dy, a, b and id of a call, forward or backward.
-struct Roles {
-  const Tensor &a, &b, &id, &y;
-  explicit Roles(const Call& call, bool backward)
-      : a(call.input(backward ? 1 : 0)),
-        b(call.input(backward ? 2 : 1)),
-        id(call.input(backward ? 3 : 2)),
-        y(backward ? call.input(0) : call.output(0)) {}
-};
-
 /// The dims that a, id and y share.
-std::string check_pairs(const Roles& r) {
+std::string check_pairs(const ExpertRoles& r) {
   if (std::string reason = first_of({check_floats(r.a), check_rank(r.a, 3), check_dtype(r.id, QUERN_I32), check_rank(r.id, 2),
                                      check_floats(r.y), check_rank(r.y, 3)});
       !reason.empty())
@@ -36,47 +27,9 @@ std::string check_pairs(const Roles& r) {
   return first_of({check_dim(r.a, 0, r.id.dims[0]), check_dim(r.y, 0, r.id.dims[0]), check_dim(r.y, 1, r.id.dims[1]),
                    r.id.elements() > 0x7fffffff ? "2^31 pairs of tokens and experts and more are not taken" : ""});
 }
-std::string check_experts(const Tensor& b, const Roles& r) {
+std::string check_experts(const Tensor& b, const ExpertRoles& r) {
   return first_of({check_rank(b, 3), check_dim(b, 1, r.y.dims[2]), check_dim(b, 2, r.a.dims[2]),
                    b.dims[0] > 65535 ? "more than 65,535 experts are not taken" : ""});
-}
-
-Operand with_two_strides(const Tensor& t) {
-  Operand operand = operand_of(t);
-  if (!t.present()) return operand;
-  operand.strides[0] = t.dims[0] == 1 ? 0 : t.strides[0];
-  operand.strides[1] = t.dims[1] == 1 ? 0 : t.strides[1];
-  return operand;
-}
-
-/// Where the pieces of a row's blocks lie, from its start.
-Blocks pieces_of(const Tensor& weights) {
-  Tensor start = weights;
-  start.data = 0;
-  return blocks_of(start);
-}
-
-std::uint64_t list_bytes(std::int64_t pairs, std::int64_t experts) { return static_cast<std::uint64_t>(pairs + 2 * (experts + 1)) * 4; }
-
-ExpertParams params_of(const Call& call, const Roles& r, std::int64_t experts, Launcher& launcher) {
-  ExpertParams p{};
-  p.a = with_two_strides(r.a);
-  p.b = with_two_strides(r.b);
-  p.y = with_two_strides(r.y);
-  p.id = rows_of(r.id);
-  p.b_blocks = is_block(r.b.dtype);
-  if (p.b_blocks) p.pieces = pieces_of(r.b);
-  p.tokens = r.id.dims[0];
-  p.used = r.id.dims[1];
-  p.experts = experts;
-  p.n = r.y.dims[2];
-  p.k = r.a.dims[2];
-  p.shared_a = r.a.dims[1] == 1 && p.used != 1;
-  p.order = call.scratch;
-  p.start = p.order + static_cast<Address>(p.tokens * p.used) * 4;
-  p.tiles = p.start + static_cast<Address>(experts + 1) * 4;
-  p.faults = launcher.faults();
-  return p;
 }
 
 /// Outputs of a block, of few pairs.
@@ -90,14 +43,8 @@ unsigned stage(ExpertParams& p, std::int64_t rows) {
   return p.staged != 0 ? static_cast<unsigned>(rows * expert_staged_floats(p.k) * 4) : 0;
 }
 
-void make_lists(const ExpertParams& p, Launcher& launcher) {
-  launcher.launch(kernels::expert_lists, {p.experts, 1, 1}, 256, p);
-  launcher.launch(kernels::expert_tiles, {1, 1, 1}, 32, p);
-}
-std::int64_t most_tiles(const ExpertParams& p) { return p.tokens * p.used / expert_pairs + p.experts; }
-
 /// The kernel of `experts_mma` that the numerics allow and the operands suit; null: none.
-const KernelId<ExpertParams>* matrix_kernel(const Call& call, const Roles& r, Launcher& launcher) {
+const KernelId<ExpertParams>* matrix_kernel(const Call& call, const ExpertRoles& r, Launcher& launcher) {
   if (call.invariant || !launcher.card().has_matrix_units() || r.a.last() % 32 != 0) return nullptr;
   if (is_block(r.b.dtype)) return call.bf16_allowed() ? &kernels::matmul_id_blocks : nullptr;
   const bool whole_vectors = r.b.data % 16 == 0 && r.b.strides[0] % 16 == 0 && r.b.strides[1] % 16 == 0 && r.b.strides[2] == 2;
@@ -107,31 +54,37 @@ const KernelId<ExpertParams>* matrix_kernel(const Call& call, const Roles& r, La
 }
 
 std::string refuse(const Call& call) {
-  const Roles r(call, false);
+  const ExpertRoles r(call, false);
   if (!is_float(r.b.dtype) && !is_block(r.b.dtype)) return concat(describe(r.b), "; floats and block formats are taken");
   return first_of({check_pairs(r), check_experts(r.b, r), check_units(r.b)});
 }
 
-std::uint64_t scratch(const Call& call) { return list_bytes(call.input(2).elements(), call.input(1).dims[0]); }
+std::uint64_t scratch(const Call& call) {
+  return why_no_experts_kquants(call) == nullptr ? experts_kquants_scratch(call)
+                                                 : pair_list_bytes(call.input(2).elements(), call.input(1).dims[0]);
+}
 
 void emit(const Call& call, Launcher& launcher) {
-  const Roles r(call, false);
-  ExpertParams p = params_of(call, r, r.b.dims[0], launcher);
+  const ExpertRoles r(call, false);
+  ExpertParams p = expert_params(r, r.b.dims[0], call.scratch, launcher);
   const std::int64_t pairs = p.tokens * p.used;
+  if (experts_kquants_serve(launcher.card()) && why_no_experts_kquants(call) == nullptr) return launch_experts_kquants(call, launcher);
   if (pairs <= few_pairs && !call.invariant) {
     const unsigned shared = stage(p, 1);
     launcher.launch(kernels::matmul_id_few, {(p.n + few_outputs - 1) / few_outputs, pairs, 1}, 256, p, shared);
     return;
   }
   launcher.launch(kernels::clear_pairs, {pairs, 1, 1}, 256, p);
-  make_lists(p, launcher);
+  make_pair_lists(p, launcher);
   if (const KernelId<ExpertParams>* kernel = matrix_kernel(call, r, launcher))
-    launcher.launch(*kernel, {(p.n + expert_columns - 1) / expert_columns, most_tiles(p), 1}, 256, p);
-  else launcher.launch(kernels::matmul_id, {(p.n + tile - 1) / tile, most_tiles(p), 1}, 256, p);
+    launcher.launch(*kernel, {(p.n + expert_columns - 1) / expert_columns, most_pair_tiles(p.tokens * p.used, p.experts, p.tile_pairs), 1},
+                    256, p);
+  else
+    launcher.launch(kernels::matmul_id, {(p.n + tile - 1) / tile, most_pair_tiles(p.tokens * p.used, p.experts, p.tile_pairs), 1}, 256, p);
 }
 
 std::string refuse_backward(const Call& call) {
-  const Roles r(call, true);
+  const ExpertRoles r(call, true);
   const Tensor &da = call.output(0), &db = call.output(1);
   if (!da.present() && !db.present()) return "matmul_id_backward gives da, db or both";
   if (da.present() && !r.b.present()) return "da needs b";
@@ -142,7 +95,7 @@ std::string refuse_backward(const Call& call) {
 }
 
 std::int64_t experts_of(const Call& call) { return call.input(2).present() ? call.input(2).dims[0] : call.output(1).dims[0]; }
-std::uint64_t rounded_lists(const Call& call) { return (list_bytes(call.input(3).elements(), experts_of(call)) + 255) / 256 * 256; }
+std::uint64_t rounded_lists(const Call& call) { return (pair_list_bytes(call.input(3).elements(), experts_of(call)) + 255) / 256 * 256; }
 bool needs_parts(const Call& call) { return call.output(0).present() && call.input(1).dims[1] != call.input(3).dims[1]; }
 
 std::uint64_t scratch_backward(const Call& call) {
@@ -151,19 +104,19 @@ std::uint64_t scratch_backward(const Call& call) {
 }
 
 void emit_backward(const Call& call, Launcher& launcher) {
-  const Roles r(call, true);
+  const ExpertRoles r(call, true);
   const Tensor &da = call.output(0), &db = call.output(1);
-  ExpertParams p = params_of(call, r, experts_of(call), launcher);
+  ExpertParams p = expert_params(r, experts_of(call), call.scratch, launcher);
   p.live = live_of(call);
   p.accumulate = call.integer(QUERN_KEY_ACCUMULATE) != 0;
   p.db = with_two_strides(db);
-  make_lists(p, launcher);
+  make_pair_lists(p, launcher);
   if (db.present()) launcher.launch(kernels::matmul_id_db, {(p.k + tile - 1) / tile, (p.n + tile - 1) / tile, p.experts}, 256, p);
   if (!da.present() || da.elements() == 0) return;
   p.da = with_two_strides(da);
   if (needs_parts(call)) p.parts = call.scratch + rounded_lists(call);
   launcher.launch(kernels::clear_pairs, {p.tokens * p.used, 1, 1}, 256, p);
-  launcher.launch(kernels::matmul_id_da, {(p.k + tile - 1) / tile, most_tiles(p), 1}, 256, p);
+  launcher.launch(kernels::matmul_id_da, {(p.k + tile - 1) / tile, most_pair_tiles(p.tokens * p.used, p.experts, p.tile_pairs), 1}, 256, p);
   if (p.parts != 0) launcher.launch(kernels::matmul_id_da_sum, launcher.spread(p.tokens * p.k), 256, p);
 }
 
@@ -173,9 +126,9 @@ constexpr Op table[] = {{QUERN_OP_MATMUL_ID, "matmul_id.cuda", refuse, emit, scr
 }  // namespace
 
 void launch_expert_glu(const Call& gate, const Tensor& up, int activation, const Tensor& y, Launcher& launcher) {
-  const Roles r(gate, false);
+  const ExpertRoles r(gate, false);
   ExpertEndParams p{};
-  p.of = params_of(gate, r, r.b.dims[0], launcher);
+  p.of = expert_params(r, r.b.dims[0], gate.scratch, launcher);
   p.of.y = with_two_strides(y);
   p.up = with_two_strides(up);
   p.up_blocks = is_block(up.dtype) ? 1 : 0;
@@ -186,9 +139,9 @@ void launch_expert_glu(const Call& gate, const Tensor& up, int activation, const
 }
 
 void launch_expert_sum(const Call& down, const Tensor& weight, Address residual, Address y, Launcher& launcher) {
-  const Roles r(down, false);
+  const ExpertRoles r(down, false);
   ExpertEndParams p{};
-  p.of = params_of(down, r, r.b.dims[0], launcher);
+  p.of = expert_params(r, r.b.dims[0], down.scratch, launcher);
   p.weight = rows_of(weight);
   p.residual = residual;
   p.y = y;

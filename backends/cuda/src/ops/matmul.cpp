@@ -106,11 +106,20 @@ std::uint64_t arranged_bytes(const Tensor& rows) {
   return round_up(static_cast<std::uint64_t>(rows.dims[0] * whole_steps(rows.dims[1])) * sdk::element_size(rows.dtype).bytes);
 }
 
+/// Bytes of the sums of blocks that share k: no more of them than gemm_split_blocks store a tile.
+std::uint64_t split_bytes(const Call& call) {
+  const Tensor& y = call.output(0);
+  const std::int64_t rows = std::int64_t{gemm_split_blocks} * std::min<std::int64_t>(gemm_rows, y.rows());
+  return call.invariant ? 0 : static_cast<std::uint64_t>(rows * std::min<std::int64_t>(gemm_columns, y.last())) * 4;
+}
+
 std::uint64_t scratch(const Call& call) {
-  if (is_plain(call)) return std::max(takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0, dense_scratch(call));
+  // The sums lie where operands of cuBLASLt would: a product has one or the others.
+  if (is_plain(call))
+    return std::max({takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0, dense_scratch(call), split_bytes(call)});
   if (!takes_arranged(call)) return 0;
   const MatmulFactors factors = any_factors(call);
-  return dense_scratch(call) + arranged_bytes(in_rows_of_k(call.input(0), factors.transpose_a)) +
+  return std::max(dense_scratch(call), split_bytes(call)) + arranged_bytes(in_rows_of_k(call.input(0), factors.transpose_a)) +
          (has_turned_blocks(call) ? 0 : arranged_bytes(in_rows_of_k(call.input(1), factors.transpose_b)));
 }
 
@@ -135,32 +144,40 @@ void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Address scr
   const std::int64_t m = a.rows(), n = y.last(), k = a.last();
   const MatmulFactors factors = any_factors(call);
   if (!turned && launch_dense(call, as_matrix(a), b, scratch, launcher)) return;
-  const GemmParams p{blocks_of(b),
-                     a.data,
-                     call.input(2).data,
-                     c.data,
-                     y.data,
-                     static_cast<int>(a.dtype),
-                     static_cast<int>(c.dtype),
-                     static_cast<int>(y.dtype),
-                     static_cast<int>(m),
-                     static_cast<int>(n),
-                     static_cast<int>(k),
-                     turned ? static_cast<int>(b.dims[0]) : 0,
-                     factors.alpha,
-                     factors.beta};
+  GemmParams p{blocks_of(b),
+               a.data,
+               call.input(2).data,
+               c.data,
+               y.data,
+               static_cast<int>(a.dtype),
+               static_cast<int>(c.dtype),
+               static_cast<int>(y.dtype),
+               static_cast<int>(m),
+               static_cast<int>(n),
+               static_cast<int>(k),
+               turned ? static_cast<int>(b.dims[0]) : 0,
+               factors.alpha,
+               factors.beta,
+               1,
+               scratch};
   const std::int64_t columns = (n + gemm_columns - 1) / gemm_columns;
+  const auto launch_tiles = [&](const KernelId<GemmParams>& kernel, std::int64_t tile) {
+    const std::int64_t tiles = (m + tile - 1) / tile;
+    p.splits = gemm_splits(columns * tiles, p.k);
+    launcher.launch(kernel, {columns, tiles, p.splits}, 256, p);
+    if (p.splits > 1) launcher.launch(kernels::gemm_join, launcher.spread(m * n), 256, p);
+  };
   if (turned && !call.bf16_allowed()) {
-    launcher.launch(kernels::gemm_tf32_turned, {columns, (m + gemm_rows - 1) / gemm_rows, 1}, 256, p);
+    launch_tiles(kernels::gemm_tf32_turned, gemm_rows);
   } else if (call.bf16_allowed() && k % mma_step == 0 && launcher.card().has_matrix_units()) {
     const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
     const std::int64_t tile = m > 64 && !split ? gemm_rows : gemm_few_rows;
     const bool many = tile == gemm_rows;
-    launcher.launch(split    ? kernels::gemm_mma_split
-                    : turned ? many ? kernels::gemm_mma_turned_128 : kernels::gemm_mma_turned_32
-                    : many   ? kernels::gemm_mma_128
-                             : kernels::gemm_mma_32,
-                    {columns, (m + tile - 1) / tile, 1}, 256, p);
+    launch_tiles(split    ? kernels::gemm_mma_split
+                 : turned ? many ? kernels::gemm_mma_turned_128 : kernels::gemm_mma_turned_32
+                 : many   ? kernels::gemm_mma_128
+                          : kernels::gemm_mma_32,
+                 tile);
   } else {
     launcher.launch(kernels::gemm_exact, {(n + gemm_exact_tile - 1) / gemm_exact_tile, (m + gemm_exact_tile - 1) / gemm_exact_tile, 1}, 256,
                     p);
@@ -186,6 +203,8 @@ void emit(const Call& call, Launcher& launcher) {
     return t.data == 0 ? 0 : t.data + static_cast<Address>(row * t.last()) * sdk::element_size(t.dtype).bytes;
   };
   if (m > most_gemv_rows && !call.invariant) return launch_gemm(call, a, b, call.scratch, launcher);
+  // Few outputs have several warps each, so that many read at once.
+  const int ways = n > 1024 ? 1 : k >= 4096 ? 8 : k >= 2048 ? 4 : k >= 1024 ? 2 : 1;
   // Eight rows at a time: a row's bits are the same in each of these kernels, whatever the others are.
   for (std::int64_t row = 0; row < m; row += most_gemv_rows) {
     const std::int64_t rows = std::min(most_gemv_rows, m - row);
@@ -212,12 +231,13 @@ void emit(const Call& call, Launcher& launcher) {
                               static_cast<int>(k),
                               static_cast<int>(rows),
                               factors.alpha,
-                              factors.beta};
+                              factors.beta,
+                              ways};
       launcher.launch(rows == 1   ? kernels::gemv_exact_1
                       : rows == 2 ? kernels::gemv_exact_2
                       : rows <= 4 ? kernels::gemv_exact_4
                                   : kernels::gemv_exact_8,
-                      {(n + 7) / 8, 1, 1}, 256, p);
+                      {(n * ways + 7) / 8, 1, 1}, 256, p);
     }
   }
 }

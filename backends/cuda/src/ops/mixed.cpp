@@ -10,12 +10,10 @@ namespace {
 constexpr std::int64_t most_warps(int columns) { return mixed_most_warps(columns); }
 /// The place of a kernel's name: of 8, 16, 32, 48 or 64 columns.
 constexpr int place_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4; }
-constexpr std::int64_t target_span = 4;          // blocks of 256 that a warp takes between two barriers
 constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a block begins when it has the first
 constexpr std::int64_t ring_bytes = kquants_ring_bytes;
 constexpr std::int64_t extra = mixed_barrier_bytes;
-constexpr std::int64_t reserved = 1024;  // shared memory that the system takes for each block
-constexpr std::int64_t most_k = 32768;   // one row lies in shared memory
+constexpr std::int64_t most_k = 32768;  // one row lies in shared memory
 
 /// Q4_K and Q6_K, of 2 rows and more (of the head one).
 void launch_kquants(MixedParams& p, Launcher& launcher) {
@@ -33,7 +31,7 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   p.tiles = static_cast<int>((each + turns - 1) / turns);
   p.ring = ring_bytes;
   // A tile has as many warps as there is room for, if each has less to do by them.
-  const std::int64_t all = launcher.gpu().facts().shared_limit, limit = (halves ? (all - reserved) / 2 : all) - extra;
+  const std::int64_t all = launcher.gpu().facts().shared_limit, limit = (halves ? (all - mixed_reserved) / 2 : all) - extra;
   const std::int64_t column_bytes = std::int64_t{p.columns} * operand_pitch;
   // The tail: of a residual what a warp adds when it stores its first eight columns of a tile.
   const std::int64_t tail = p.residual != 0 ? std::min(std::int64_t{p.tiles} * columns / 8, warps) * kquants_tail_bytes : 0;
@@ -45,7 +43,7 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   ways = (blocks + rounds - 1) / rounds;
   const std::int64_t left = limit - p.tiles * ways * ring_bytes - tail;
   p.ways = static_cast<int>(ways);
-  p.span = static_cast<int>(std::clamp<std::int64_t>(left / (2 * ways * column_bytes), 1, std::min(target_span, rounds)));
+  p.span = static_cast<int>(std::clamp<std::int64_t>(left / (2 * ways * column_bytes), 1, std::min(mixed_span, rounds)));
   const auto shared = static_cast<unsigned>(2 * ways * p.span * column_bytes + extra + p.tiles * ways * ring_bytes + tail);
   static constexpr KernelId<MixedParams> names[] = {kernels::kquants_8, kernels::kquants_16, kernels::kquants_32, kernels::kquants_48,
                                                     kernels::kquants_64};
@@ -83,7 +81,7 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
   const std::int64_t rounds = (blocks + ways - 1) / ways;
   ways = (blocks + rounds - 1) / rounds;
   const std::int64_t fits = std::max<std::int64_t>(1, target_chunk / (ways * p.columns * operand_pitch));
-  const std::int64_t span = p.columns > 1 ? std::min({target_span, fits, room / ways, rounds}) : rounds;
+  const std::int64_t span = p.columns > 1 ? std::min({mixed_span, fits, room / ways, rounds}) : rounds;
   p.ways = static_cast<int>(ways);
   p.span = static_cast<int>(span);
   const auto sums = static_cast<std::int64_t>(p.tiles) * (ways - 1) * columns * 64;  // of a warp: 16 rows of f32

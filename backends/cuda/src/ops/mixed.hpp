@@ -8,6 +8,8 @@
 namespace quern::cuda {
 
 constexpr std::int64_t most_mixed_rows = 64;
+constexpr std::int64_t mixed_span = 4;         // blocks of 256 that a warp takes between two barriers
+constexpr std::int64_t mixed_reserved = 1024;  // shared memory that the system takes for each block
 
 /// How many rows an operand has room for that holds `rows`, and its bytes.
 constexpr std::int64_t operand_columns(std::int64_t rows) {

@@ -26,7 +26,7 @@ Operand rows_of(const Tensor& tensor) noexcept;
 /// Appends a dimension of n elements to a walk over `operands`, each of which has a stride in it, inside of those that it has.
 void add_dimension(Shape& shape, std::int64_t n, std::span<Operand* const> operands, std::span<const std::int64_t> strides);
 /// A walk without dimensions; after the last of them, finish() gives it at least one.
-constexpr Shape empty_walk{1, 0, {}};
+constexpr Shape empty_walk{1, 0, {}, 0};
 void finish(Shape& shape);
 
 /// The predicate of a call as kernels ask it.
