@@ -34,6 +34,9 @@ struct Loader::State {
   /// S1 and S2 in this process, once a loader for as long as somebody holds the plugin.
   std::shared_ptr<const Plugin> plugin(const Surveyed& surveyed, Verdict& verdict);
 
+  /// A new handle of a plugin. Null with a verdict.
+  std::shared_ptr<const Plugin> make_handle(const Surveyed& surveyed, HostOptions options, Verdict& verdict) const;
+
   /// Ranks what the survey found and writes the report anew; what open() reported stays in it. Gives the entries that are new, to be logged
   /// without the mutex: a sink may call the loader.
   std::vector<ReportEntry> decide();
@@ -46,6 +49,13 @@ struct Loader::State {
 
   /// One attempt. Null with a verdict.
   std::shared_ptr<Device> try_open(const Surveyed& surveyed, const Candidate& candidate, Verdict& verdict);
+
+  /// Opens it by this handle. `exact`: it has to be what the candidate says in every field; else it has to be that device. Null with a verdict.
+  static std::shared_ptr<Device> open_by(const std::shared_ptr<const Plugin>& owner, const Candidate& candidate, bool exact,
+                                         Verdict& verdict);
+
+  /// Puts a failure to open into the report, and throws it.
+  [[noreturn]] void fail_to_open(const Candidate& candidate, const Surveyed& surveyed, const Verdict& verdict);
 
   /// Probes a plugin anew, because what was kept of its probe was wrong, and decides anew.
   void probe_anew(const std::string& path, const std::string& why);
@@ -123,6 +133,12 @@ std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Ve
   const std::lock_guard lock(mutex);
   std::weak_ptr<const Plugin>& kept = plugins[surveyed.path];
   if (auto alive = kept.lock()) return alive;
+  const std::shared_ptr<const Plugin> made = make_handle(surveyed, host_options(surveyed.found.id, settings), verdict);
+  kept = made;
+  return made;
+}
+
+std::shared_ptr<const Plugin> Loader::State::make_handle(const Surveyed& surveyed, HostOptions options, Verdict& verdict) const {
   std::unique_ptr<Plugin::Parts> parts;
   CallTexts texts = texts_of_plugin(surveyed.found.id, surveyed.path);
   if (!surveyed.registered) {
@@ -131,7 +147,6 @@ std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Ve
   }
   const CallTarget& target = call_target(texts);
   if (surveyed.fault && surveyed.fault->device.empty()) suspect_call(target, surveyed.fault->call);
-  HostOptions options = host_options(surveyed.found.id, settings);
   if (surveyed.registered) {
     parts = make_plugin(surveyed.path, target, surveyed.registered, surveyed.found.id, facts, std::move(options), settings.log, verdict);
   } else {
@@ -148,9 +163,7 @@ std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Ve
   if (is_cpu) verdict = run_probe(*parts, surveyed.found.dependencies, answer);
   if (!verdict.ok()) return nullptr;
   if (parts->build.empty()) parts->build = surveyed.examination.build;
-  auto made = std::make_shared<const Plugin>(std::move(parts));
-  kept = made;
-  return made;
+  return std::make_shared<const Plugin>(std::move(parts));
 }
 
 std::vector<ReportEntry> Loader::State::decide() {
@@ -267,9 +280,8 @@ const std::vector<Candidate>& Loader::require() const {
   return state_->choices.back();
 }
 
-std::shared_ptr<Device> Loader::State::try_open(const Surveyed& surveyed, const Candidate& candidate, Verdict& verdict) {
-  const std::shared_ptr<const Plugin> owner = plugin(surveyed, verdict);
-  if (!owner) return nullptr;
+std::shared_ptr<Device> Loader::State::open_by(const std::shared_ptr<const Plugin>& owner, const Candidate& candidate, bool exact,
+                                               Verdict& verdict) {
   // Made first, so that whatever fails later closes what was opened.
   std::shared_ptr<Device> device(new Device(owner, nullptr, candidate.device, candidate.label, candidate.index));
   ErrorBuffer error;
@@ -281,13 +293,50 @@ std::shared_ptr<Device> Loader::State::try_open(const Surveyed& surveyed, const 
   DeviceInfo info;
   verdict = read_device_info(*owner->parts_, candidate.index, info);
   if (!verdict.ok()) return nullptr;
-  // What was kept has to be right in all that it says; a fresh probe, in what tells one device from another.
-  if (surveyed.from_cache ? info != candidate.device : !is_same_device(info, candidate.device)) {
+  if (exact ? info != candidate.device : !is_same_device(info, candidate.device)) {
     verdict = {code::plugin_changed, difference(candidate.device, info), "start the program again", {}};
     return nullptr;
   }
-  correct(surveyed.path, candidate.index, info);
   device->info_ = std::move(info);
+  return device;
+}
+
+std::shared_ptr<Device> Loader::State::try_open(const Surveyed& surveyed, const Candidate& candidate, Verdict& verdict) {
+  const std::shared_ptr<const Plugin> owner = plugin(surveyed, verdict);
+  if (!owner) return nullptr;
+  // What was kept has to be right in all that it says; a fresh probe, in what tells one device from another.
+  std::shared_ptr<Device> device = open_by(owner, candidate, surveyed.from_cache, verdict);
+  if (device) correct(surveyed.path, candidate.index, device->info());
+  return device;
+}
+
+void Loader::State::fail_to_open(const Candidate& candidate, const Surveyed& surveyed, const Verdict& verdict) {
+  ReportEntry entry = system_note(Status::refused, code::open_failed, verdict.cause, verdict.remedy);
+  if (!verdict.ok()) entry.code = verdict.code;
+  entry.path = candidate.path;
+  entry.stage = Stage::open;
+  entry.id = candidate.plugin_id;
+  entry.version = surveyed.found.version;
+  entry.raw_error = verdict.raw_error;
+  {
+    const std::lock_guard lock(mutex);
+    failures.push_back(entry);
+    report.entries.push_back(std::move(entry));
+  }
+  throw Error(QUERN_BACKEND_UNAVAILABLE,
+              concat(candidate.label, " cannot be opened: ", verdict.cause, verdict.remedy.empty() ? "" : "; ", verdict.remedy));
+}
+
+std::shared_ptr<Device> Loader::open(const Candidate& candidate, const std::map<std::string, std::string>& options) {
+  const State& s = *state_;
+  const Surveyed surveyed = s.surveyed_of(candidate);
+  HostOptions all = host_options(surveyed.found.id, s.settings);
+  for (const auto& [key, value] : options) all.options.insert_or_assign(key, value);
+  Verdict verdict;
+  std::shared_ptr<Device> device;
+  if (const std::shared_ptr<const Plugin> owner = s.make_handle(surveyed, std::move(all), verdict))
+    device = State::open_by(owner, candidate, false, verdict);
+  if (!device) state_->fail_to_open(candidate, surveyed, verdict);
   return device;
 }
 
@@ -310,20 +359,7 @@ std::shared_ptr<Device> Loader::open(const Candidate& given) {
   if (!candidate) {
     verdict = {code::plugin_changed, "the device was probed anew, and is not one that may be used", "run 'quern doctor'", {}};
   }
-  ReportEntry entry = system_note(Status::refused, code::open_failed, verdict.cause, verdict.remedy);
-  if (!verdict.ok()) entry.code = verdict.code;
-  entry.path = given.path;
-  entry.stage = Stage::open;
-  entry.id = given.plugin_id;
-  entry.version = surveyed.found.version;
-  entry.raw_error = verdict.raw_error;
-  {
-    const std::lock_guard lock(s.mutex);
-    s.failures.push_back(entry);
-    s.report.entries.push_back(std::move(entry));
-  }
-  throw Error(QUERN_BACKEND_UNAVAILABLE,
-              concat(given.label, " cannot be opened: ", verdict.cause, verdict.remedy.empty() ? "" : "; ", verdict.remedy));
+  s.fail_to_open(given, surveyed, verdict);
 }
 
 std::shared_ptr<Device> Loader::open_best() {

@@ -17,6 +17,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
 
 bool is_mapped(const std::string& path) { return read_whole("/proc/self/maps").find(path) != std::string::npos; }
 
@@ -53,6 +54,42 @@ TEST(Open, TwoLoadersHaveAHandleEach) {
   Loader one(m.settings()), two(m.settings());
   const auto a = one.open_best(), b = two.open_best();
   EXPECT_NE(a->plugin()->handle(), b->plugin()->handle());
+}
+
+TEST(Open, OtherOptionsHaveAHandleOfTheirOwnAndNeedNoHelper) {
+  Machine m;
+  m.add({"cuda"});
+  Settings s = m.settings();
+  const std::filesystem::path helper = m.root / "quern-probe";
+  std::filesystem::copy_file(QUERN_PROBE_PROGRAM, helper);
+  s.probe_program = helper;
+  Loader loader(s);
+  const Candidate candidate = loader.candidates()[0];
+  const std::shared_ptr<Device> usual = loader.open(candidate);
+  std::filesystem::remove(helper);
+  const std::shared_ptr<Device> other = loader.open(candidate, {{"word", "heard"}}), third = loader.open(candidate, {{"word", "too"}});
+  EXPECT_NE(other->plugin()->handle(), usual->plugin()->handle());
+  EXPECT_NE(other->plugin()->handle(), third->plugin()->handle());
+  EXPECT_EQ(other->info(), usual->info());
+  EXPECT_EQ(loader.open(candidate)->plugin(), usual->plugin());
+  EXPECT_THAT(m.log_lines(), IsSupersetOf({"2 cuda.word: heard", "2 cuda.word: too"}));
+}
+
+TEST(Open, APluginThatRefusesOtherOptionsIsAnErrorAndPartOfTheReport) {
+  Machine m;
+  m.add({"good"});
+  Loader loader(m.settings());
+  const Candidate candidate = loader.candidates()[0];
+  EXPECT_NE(loader.open(candidate), nullptr);
+  try {
+    loader.open(candidate, {{"word", "no"}});
+    ADD_FAILURE() << "opened";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), QUERN_BACKEND_UNAVAILABLE);
+    EXPECT_THAT(e.what(), HasSubstr("good:0 cannot be opened: "));
+    EXPECT_THAT(e.what(), HasSubstr("the word is no"));
+  }
+  EXPECT_EQ(entry_with(loader.report(), "QUERN-L-0401").stage, Stage::open);
 }
 
 TEST(Open, ThePluginsLogArrivesUnderItsNameAndDestroyIsCalled) {

@@ -1,8 +1,6 @@
 // See kernel_cache.hpp. File: "QKC1", 8 bytes of checksum over key and cubin, the cubin.
 #include "kernel_cache.hpp"
 
-#include "quern/base/files.hpp"
-
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -41,13 +39,22 @@ std::string KernelCache::find(const std::string& unit, const std::string& key) c
   return mix(mix(0xcbf29ce484222325ull, key), bytes) == sum ? bytes : std::string();
 }
 
-void KernelCache::keep(const std::string& unit, const std::string& key, const std::string& cubin) const {
-  if (directory_.empty()) return;
+std::optional<KernelCache::Place> KernelCache::take(const std::string& unit, const std::string& key) const {
+  Place place;
+  if (directory_.empty() || base::make_folders(directory_)) return place;
+  const base::FileProblem problem = base::NewFile::create(path(unit, key), place.file_, base::AtTargetLink::replace, base::Writers::one);
+  if (problem.fault == base::FileFault::busy) return std::nullopt;
+  place.kept_ = !problem;
+  return place;
+}
+
+void KernelCache::keep(Place place, const std::string& key, const std::string& cubin) {
+  if (!place.kept_) return;
   const std::uint64_t sum = mix(mix(0xcbf29ce484222325ull, key), cubin);
   std::string bytes(magic);
   bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum).append(cubin);
   // A kernel that cannot be kept is compiled again by the next process.
-  if (!base::make_folders(directory_)) (void)base::write_file(path(unit, key), bytes, base::AtTargetLink::replace);
+  if (!place.file_.append(bytes)) (void)place.file_.commit();
 }
 
 }  // namespace quern::cuda

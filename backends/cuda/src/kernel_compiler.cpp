@@ -6,7 +6,9 @@
 #include "images.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -14,6 +16,8 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::string_view unit_ending = ".cu";
+/// How long a kernel that another process compiles is waited for: that process may be stopped. A unit takes some 10 s of a busy processor.
+constexpr std::chrono::seconds patience{60};
 
 std::string_view text_of(const Source& source) { return {source.data, source.bytes}; }
 
@@ -65,25 +69,42 @@ void KernelCompiler::work() {
   std::unique_lock lock(mutex_);
   while (!ending_ && next_ < soon_.size()) {
     const std::string& name = soon_[next_++];
-    if (Unit& unit = units_.at(name); !unit.begun) make(name, unit, lock);
+    if (Unit& unit = units_.at(name); !unit.begun) make(name, unit, lock, Others::skip);
   }
 }
 
-/// Compiles without the lock.
-void KernelCompiler::make(const std::string& name, Unit& unit, std::unique_lock<std::mutex>& lock) {
+/// The unit's cubin, kept or compiled; empty with the compiler's words in `log`. False: another process compiles it, and is not waited for.
+bool KernelCompiler::compile(const std::string& name, std::string& cubin, std::string& log, Others others) const {
+  std::string_view text;
+  for (std::size_t s = 0; s < kernel_source_count; ++s)
+    if (kernel_sources[s].name == name + std::string(unit_ending)) text = text_of(kernel_sources[s]);
+  const std::string key = common_key_ + std::string(text);
+  const auto until = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    if (cubin = cache_.find(name, key); !cubin.empty()) return true;
+    std::optional<KernelCache::Place> place = cache_.take(name, key);
+    if (!place && others == Others::skip) return false;
+    const bool ours = place || std::chrono::steady_clock::now() >= until;
+    if (!ours) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      continue;
+    }
+    // Whoever had the place before may have kept it.
+    if (cubin = cache_.find(name, key); !cubin.empty()) return true;
+    cubin = nvrtc_->compile({name + std::string(unit_ending), text}, headers_, architecture_, compile_options(), log);
+    if (place && !cubin.empty()) KernelCache::keep(std::move(*place), key, cubin);
+    return true;
+  }
+}
+
+/// Compiles without the lock. What another process compiles is as if it was not begun here.
+void KernelCompiler::make(const std::string& name, Unit& unit, std::unique_lock<std::mutex>& lock, Others others) {
   unit.begun = true;
   lock.unlock();
   std::string cubin, log;
+  bool done = true;
   try {
-    std::string_view text;
-    for (std::size_t s = 0; s < kernel_source_count; ++s)
-      if (kernel_sources[s].name == name + std::string(unit_ending)) text = text_of(kernel_sources[s]);
-    const std::string key = common_key_ + std::string(text);
-    cubin = cache_.find(name, key);
-    if (cubin.empty()) {
-      cubin = nvrtc_->compile({name + std::string(unit_ending), text}, headers_, architecture_, compile_options(), log);
-      if (!cubin.empty()) cache_.keep(name, key, cubin);
-    }
+    done = compile(name, cubin, log, others);
   } catch (const std::exception& error) {  // no memory: whoever wants the unit is told
     cubin.clear();
     try {
@@ -93,7 +114,7 @@ void KernelCompiler::make(const std::string& name, Unit& unit, std::unique_lock<
   lock.lock();
   unit.cubin = std::move(cubin);
   unit.log = std::move(log);
-  unit.done = true;
+  unit.begun = unit.done = done;
   finished_.notify_all();
 }
 
@@ -102,8 +123,10 @@ std::string KernelCompiler::cubin(const std::string& name) {
   const auto found = units_.find(name);
   if (found == units_.end()) throw Failure(QUERN_INTERNAL, concat("there is no kernel unit '", name, "'"));
   Unit& unit = found->second;
-  if (!unit.begun) make(name, unit, lock);
-  finished_.wait(lock, [&] { return unit.done; });
+  while (!unit.done) {
+    if (!unit.begun) make(name, unit, lock, Others::await);
+    else finished_.wait(lock, [&] { return unit.done || !unit.begun; });
+  }
   if (unit.cubin.empty())
     throw Failure(QUERN_ARCH_NOT_BUILT, concat("kernels '", name, "' do not compile for ", architecture_, ": ", unit.log.substr(0, 400)));
   return std::move(unit.cubin);

@@ -1,4 +1,5 @@
-// Units of kernels compiled by NVRTC when they are first wanted, or found in the cache on disk. Some are begun before anybody asks.
+// Units of kernels compiled by NVRTC when they are first wanted, or found in the cache on disk. Some are begun before anybody asks. What
+// another process compiles is left to it, and read when it is wanted.
 #pragma once
 
 #include "error.hpp"
@@ -38,7 +39,9 @@ class KernelCompiler {
     bool begun = false, done = false;
     std::string cubin, log;
   };
-  void make(const std::string& name, Unit& unit, std::unique_lock<std::mutex>& lock);
+  enum class Others { skip, await };
+  void make(const std::string& name, Unit& unit, std::unique_lock<std::mutex>& lock, Others others);
+  bool compile(const std::string& name, std::string& cubin, std::string& log, Others others) const;
   void work();
 
   std::string architecture_;

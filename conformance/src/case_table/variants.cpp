@@ -95,19 +95,25 @@ void add_patched(CaseSink& sink, Case c) {
 }  // namespace
 
 void add_variants(CaseSink& sink) {
-  const std::vector<Case> cases = sink.cases();
+  struct Base {
+    Case what;  // a copy, since the sink's move when it gets more
+    const RowOp* row;
+  };
+  std::vector<Base> chosen;
   for (const RowOp& row : row_ops) {
     std::map<std::vector<quern_dtype>, int> taken;
-    for (const Case& c : cases) {
+    for (const Case& c : sink.cases()) {
       if (!is_base(c, row)) continue;
       std::vector<quern_dtype> dtypes;
       for (const auto* list : {&c.inputs, &c.outputs})
         for (const ValueSpec& v : *list) dtypes.push_back(v.dtype);
-      if (taken[dtypes]++ >= bases) continue;
-      add_ranged(sink, c, row);
-      add_predicated(sink, c, row);
-      add_patched(sink, c);
+      if (taken[dtypes]++ < bases) chosen.push_back({c, &row});
     }
+  }
+  for (const Base& base : chosen) {
+    add_ranged(sink, base.what, *base.row);
+    add_predicated(sink, base.what, *base.row);
+    add_patched(sink, base.what);
   }
 }
 

@@ -9,13 +9,12 @@
 #include "quern/base/progress_line.hpp"
 #include "quern/loader/host_limits.hpp"
 #include "report/matrix.hpp"
-#include "worker/host_memory.hpp"
+#include "worker/dealing.hpp"
 #include "worker/jobs.hpp"
 #include "worker/run_cases.hpp"
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
 #include <sstream>
 
 namespace quern::conformance {
@@ -29,15 +28,6 @@ Options with_threads(Options options, const std::vector<Target>& targets) {
   const bool chosen = options.selection.threads != 0 || std::getenv("QUERN_THREADS") != nullptr;
   if (!chosen && options.jobs > 1) options.selection.threads = std::max(2u, processors / options.jobs);
   return options;
-}
-
-/// Cases of many bytes first, the largest before all, then whole graphs and cases under each kernel: they take the longest, and one that
-/// comes last would run alone on one lane.
-void longest_first(std::vector<const Case*>& cases) {
-  constexpr std::uint64_t large = 64 << 20;
-  const auto rest = std::ranges::stable_partition(cases, [](const Case* c) { return !c->script && host_bytes(*c) >= large; });
-  std::ranges::stable_sort(cases.begin(), rest.begin(), std::ranges::greater(), [](const Case* c) { return host_bytes(*c); });
-  std::ranges::stable_partition(rest, [](const Case* c) { return c->graph != nullptr || c->every_kernel; });
 }
 
 }  // namespace

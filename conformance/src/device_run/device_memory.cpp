@@ -34,7 +34,48 @@ std::string damage_of(std::span<const std::byte> before, std::span<const std::by
   return {};
 }
 
+quern_buffer* make_buffer(const DeviceRef& device, std::uint64_t bytes) {
+  quern_buffer_options options{};
+  options.header = {sizeof options, QUERN_TYPE_BUFFER_OPTIONS, nullptr};
+  quern_buffer* buffer = nullptr;
+  AbiError error;
+  error.check(device.api().buffer_create(device.handle(), &options, bytes, &buffer, error.get()), "buffer_create");
+  return buffer;
+}
+
+void upload_to(const DeviceRef& device, Queue& queue, const quern_span& to, const void* from) {
+  AbiError error;
+  error.check(device.api().upload(device.handle(), queue.get(), &to, from, to.bytes, queue.next_signal(), error.get()), "upload");
+  queue.wait(copy_seconds);
+}
+
+void download_from(const DeviceRef& device, Queue& queue, const quern_span& from, void* to) {
+  AbiError error;
+  error.check(device.api().download(device.handle(), queue.get(), to, &from, from.bytes, queue.next_signal(), error.get()), "download");
+  queue.wait(copy_seconds);
+}
+
+std::uint64_t step_of(const DeviceRef& device, std::uint64_t alignment) {
+  return std::max<std::uint64_t>({alignment, device.memory_alignment(), 1});
+}
+
+std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
+
 }  // namespace
+
+Slab::~Slab() {
+  if (buffer_ != nullptr) device_.api().buffer_destroy(buffer_, nullptr);
+}
+
+std::uint64_t Slab::add(std::uint64_t bytes, std::uint64_t alignment) {
+  const std::uint64_t begin = rounded_up(here_.size(), rounded_up(canary_bytes, alignment));
+  here_.resize(begin + bytes, std::byte{0xff});
+  return begin;
+}
+
+void Slab::allocate() { buffer_ = make_buffer(device_, here_.size()); }
+void Slab::send() { upload_to(device_, queue_, {buffer_, nullptr, 0, here_.size()}, here_.data()); }
+void Slab::fetch() { download_from(device_, queue_, {buffer_, nullptr, 0, here_.size()}, here_.data()); }
 
 AbiError::AbiError() {
   error_.header = {sizeof error_, QUERN_TYPE_ERROR, nullptr};
@@ -80,12 +121,15 @@ void Queue::wait(double seconds) {
   error.check(device_.api().fence_wait(device_.handle(), &points, 0, static_cast<std::uint64_t>(seconds * 1e9), error.get()), "fence_wait");
 }
 
+void Region::place(std::uint64_t step, bool shifted) {
+  start_ = rounded_up(std::max(canary_bytes, step) + (shifted ? step : 0), step);
+  total_ = start_ + bytes_ + canary_bytes;
+}
+
 Region::Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted, Guard guard)
     : device_(device), queue_(queue), bytes_(bytes), behind_(canary_bytes) {
-  const std::uint64_t step = std::max<std::uint64_t>({alignment, device.memory_alignment(), 1});
-  start_ = std::max(canary_bytes, step) + (shifted ? step : 0);
-  start_ = (start_ + step - 1) / step * step;
-  total_ = start_ + bytes + canary_bytes;
+  const std::uint64_t step = step_of(device, alignment);
+  place(step, shifted);
   if (device.host_memory() && guard == Guard::page &&
       step <= canary_bytes) {  // a larger alignment than a page's is not the mapping's to give
     map_before_closed_page(step);
@@ -94,12 +138,29 @@ Region::Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_
     host_ = static_cast<std::byte*>(::operator new[](total_, host_alignment_));
     std::memset(host_, 0xff, total_);
   } else {
-    quern_buffer_options options{};
-    options.header = {sizeof options, QUERN_TYPE_BUFFER_OPTIONS, nullptr};
-    AbiError error;
-    error.check(device.api().buffer_create(device.handle(), &options, total_, &buffer_, error.get()), "buffer_create");
+    buffer_ = make_buffer(device, total_);
   }
+  mark();
+}
+
+Region::Region(Slab& slab, std::uint64_t bytes, bool shifted)
+    : device_(slab.device_), queue_(slab.queue_), bytes_(bytes), behind_(canary_bytes), slab_(&slab) {
+  const std::uint64_t step = step_of(device_, 0);
+  place(step, shifted);
+  start_ += slab.add(total_, step);
+  mark();
+}
+
+/// Both canaries; of a small region in one copy with what lies between.
+void Region::mark() {
   const std::vector<std::byte> marks = canary();
+  if (buffer_ != nullptr && bytes_ <= most_whole) {
+    std::vector<std::byte> all(canary_bytes + bytes_ + behind_, std::byte{0xff});
+    std::ranges::copy(marks, all.begin());
+    std::copy_n(marks.begin(), behind_, all.end() - static_cast<std::ptrdiff_t>(behind_));
+    upload(start_ - canary_bytes, all.data(), all.size());
+    return;
+  }
   upload(start_ - canary_bytes, marks.data(), canary_bytes);
   upload(start_ + bytes_, marks.data(), behind_);
 }
@@ -125,31 +186,21 @@ Region::~Region() {
 
 quern_span Region::span() const noexcept {
   if (host_ != nullptr) return {nullptr, host_ + start_, 0, bytes_};
-  return {buffer_, nullptr, start_, bytes_};
+  return {slab_ != nullptr ? slab_->buffer_ : buffer_, nullptr, start_, bytes_};
 }
 
 void Region::upload(std::uint64_t offset, const void* from, std::uint64_t bytes) {
   if (bytes == 0) return;
-  if (host_ != nullptr) {
-    std::memcpy(host_ + offset, from, bytes);
-    return;
-  }
-  const quern_span to{buffer_, nullptr, offset, bytes};
-  AbiError error;
-  error.check(device_.api().upload(device_.handle(), queue_.get(), &to, from, bytes, queue_.next_signal(), error.get()), "upload");
-  queue_.wait(copy_seconds);
+  if (host_ != nullptr) std::memcpy(host_ + offset, from, bytes);
+  else if (slab_ != nullptr) std::memcpy(slab_->here_.data() + offset, from, bytes);
+  else upload_to(device_, queue_, {buffer_, nullptr, offset, bytes}, from);
 }
 
 void Region::download(std::uint64_t offset, void* to, std::uint64_t bytes) {
   if (bytes == 0) return;
-  if (host_ != nullptr) {
-    std::memcpy(to, host_ + offset, bytes);
-    return;
-  }
-  const quern_span from{buffer_, nullptr, offset, bytes};
-  AbiError error;
-  error.check(device_.api().download(device_.handle(), queue_.get(), to, &from, bytes, queue_.next_signal(), error.get()), "download");
-  queue_.wait(copy_seconds);
+  if (host_ != nullptr) std::memcpy(to, host_ + offset, bytes);
+  else if (slab_ != nullptr) std::memcpy(to, slab_->here_.data() + offset, bytes);
+  else download_from(device_, queue_, {buffer_, nullptr, offset, bytes}, to);
 }
 
 void Region::write(std::span<const std::byte> data) { upload(start_, data.data(), std::min<std::uint64_t>(data.size(), bytes_)); }

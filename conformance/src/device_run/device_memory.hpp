@@ -99,6 +99,31 @@ class Queue {
 /// What memory holds before a run, one for each of two runs: NaN in every float dtype; a small number.
 inline constexpr std::byte poisons[] = {std::byte{0xff}, std::byte{0xa5}};
 
+/// One buffer for several regions, as values of a session lie in one arena. Regions read and write a copy here, and the whole is brought to the
+/// device and back: each copy of a device is a submit, which costs more than the bytes of a small case.
+class Slab {
+ public:
+  Slab(DeviceRef device, Queue& queue) : device_(device), queue_(queue) {}
+  ~Slab();
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  /// Once, when all regions are there.
+  void allocate();
+  void send();   // to the device
+  void fetch();  // and back
+
+ private:
+  friend class Region;
+  /// Room for a region of so many bytes, canaries included; where it begins.
+  std::uint64_t add(std::uint64_t bytes, std::uint64_t alignment);
+
+  DeviceRef device_;
+  Queue& queue_;
+  std::vector<std::byte> here_;
+  quern_buffer* buffer_ = nullptr;
+};
+
 /// `bytes` of device memory between two canaries of 4 KiB, all filled with a poison at first.
 class Region {
  public:
@@ -107,6 +132,7 @@ class Region {
   /// lies between; a read behind the page's start is a crash.
   enum class Guard { canary, page };
   Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted, Guard guard = Guard::canary);
+  Region(Slab& slab, std::uint64_t bytes, bool shifted);
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -124,7 +150,9 @@ class Region {
 
  private:
   friend class Contents;
+  void place(std::uint64_t step, bool shifted);
   void map_before_closed_page(std::uint64_t step);
+  void mark();
   void upload(std::uint64_t offset, const void* from, std::uint64_t bytes);
   void download(std::uint64_t offset, void* to, std::uint64_t bytes);
 
@@ -135,6 +163,7 @@ class Region {
   std::align_val_t host_alignment_{};
   quern_buffer* buffer_ = nullptr;
   std::byte* host_ = nullptr;
+  Slab* slab_ = nullptr;
 };
 
 /// What a region holds behind a run. Of a small one it is brought with the canaries by one download, since each download of a device is a submit;

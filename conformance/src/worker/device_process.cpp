@@ -19,9 +19,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <iostream>
+#include <optional>
 
 namespace quern::conformance {
 namespace {
@@ -53,23 +55,38 @@ bool next_request(std::string& line) {
   }
 }
 
-/// `force_kernel`: the plugin's option of that name; empty: as the user has it.
-std::shared_ptr<loader::Device> open_device(const Selection& selection, const std::string& label, const std::string& force_kernel) {
-  loader::Settings settings = loader_settings(selection);
-  settings.probe_limit =
-      std::chrono::seconds(60);  // the survey has judged how long a probe takes; here one starts for each job, side by side
-  if (!force_kernel.empty()) settings.force_kernel.set({{label.substr(0, label.find(':')), force_kernel}}, "the suite");
-  if (!settings.device.is_set()) settings.device.set(label, "the suite");  // one plugin, one device in this process
-  loader::Loader found(settings);
-  for (const loader::Candidate& c : found.require())
-    if (c.label == label) {
-      std::shared_ptr<loader::Device> device = found.open(c);
-      // The loader's copy of the table, of this process alone. Every call of the suite goes through it.
-      trace_calls(const_cast<quern_plugin_api&>(device->api()));
-      return device;
-    }
-  throw std::runtime_error(label + " was there before and is not any more");
-}
+/// The device under test: as the user has it, and by handles of their own with the option force_kernel.
+class DeviceUnderTest {
+ public:
+  DeviceUnderTest(const Selection& selection, const std::string& label) : loader_(settings(selection, label)) {
+    const std::vector<loader::Candidate>& found = loader_.require();
+    const auto at = std::ranges::find(found, label, &loader::Candidate::label);
+    if (at == found.end()) throw std::runtime_error(label + " was there before and is not any more");
+    candidate_ = *at;
+  }
+  std::shared_ptr<loader::Device> open() { return traced(loader_.open(candidate_)); }
+  /// Without a probe each: on a card that is a context.
+  std::shared_ptr<loader::Device> open(const std::string& force_kernel) {
+    return traced(loader_.open(candidate_, {{"force_kernel", force_kernel}}));
+  }
+
+ private:
+  static loader::Settings settings(const Selection& selection, const std::string& label) {
+    loader::Settings settings = loader_settings(selection);
+    settings.probe_limit =
+        std::chrono::seconds(60);  // the survey has judged how long a probe takes; here one starts for each job, side by side
+    if (!settings.device.is_set()) settings.device.set(label, "the suite");  // one plugin, one device in this process
+    return settings;
+  }
+  static std::shared_ptr<loader::Device> traced(std::shared_ptr<loader::Device> device) {
+    // The loader's copy of the table, of this process alone. Every call of the suite goes through it.
+    trace_calls(const_cast<quern_plugin_api&>(device->api()));
+    return device;
+  }
+
+  loader::Loader loader_;
+  loader::Candidate candidate_;
+};
 
 /// What the device's main heap has free, in bytes; 0: unknown, or it works in the host's memory.
 std::uint64_t free_memory(const loader::Device& device) {
@@ -160,16 +177,17 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
   SharedMemory crumbs(child_crumbs, true);
   leave_breadcrumbs_in(crumbs.map(breadcrumb_bytes, true));
   ProcessTraces traces;
+  std::optional<DeviceUnderTest> tested;
   std::shared_ptr<loader::Device> device;
   try {
-    device = open_device(selection, label, {});
+    device = tested.emplace(selection, label).open();
   } catch (const std::exception& error) {
     reply({{"ready", false}, {"text", error.what()}});
     return 3;
   }
-  const CaseTable table;
+  static const CaseTable& table = *new CaseTable;  // never destroyed: that takes a tenth of making it, and the process ends
   SharedMemory inputs(child_inputs, false), outputs(child_outputs, true);
-  ForcedKernels forced([&](const std::string& kernel) { return open_device(selection, label, kernel); });
+  ForcedKernels forced([&](const std::string& kernel) { return tested->open(kernel); });
   reply({{"ready", true}, {"architecture", device->info().architecture}, {"memory", free_memory(*device)}});
   CacheSweep sweep(*device);
   for (std::string name; next_request(name);) {

@@ -1,6 +1,7 @@
 // See run_cases.hpp.
 #include "worker/run_cases.hpp"
 
+#include "worker/dealing.hpp"
 #include "worker/lane.hpp"
 
 #include <algorithm>
@@ -11,37 +12,9 @@
 #include <utility>
 
 namespace quern::conformance {
-namespace {
-
-/// Gives cases to lanes by several neighbours, which tend to need the same kernels: a driver that compiles them does so for one lane. Fewer towards
-/// the end, so that no lane is left with many; large cases, which come first, by one.
-class Dispenser {
- public:
-  Dispenser(const std::vector<const Case*>& cases, std::size_t lanes) : cases_(cases), lanes_(std::max<std::size_t>(lanes, 1)) {}
-  /// The next [first, last); empty: there are no more.
-  std::pair<std::size_t, std::size_t> take() {
-    const std::lock_guard lock(mutex_);
-    const std::size_t first = next_, left = cases_.size() - first;
-    std::size_t count = std::min({left, most, std::max<std::size_t>(1, left / (lanes_ * 4))});
-    for (std::size_t i = 0; i < count; ++i)
-      if (!cases_[first + i]->script && host_bytes(*cases_[first + i]) >= large) count = std::max<std::size_t>(1, i);
-    next_ += count;
-    return {first, next_};
-  }
-
- private:
-  static constexpr std::size_t most = 32;
-  static constexpr std::uint64_t large = 1 << 20;
-  const std::vector<const Case*>& cases_;
-  std::size_t lanes_, next_ = 0;
-  std::mutex mutex_;
-};
-
-}  // namespace
-
 void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result) {
   const std::size_t jobs = std::min<std::size_t>(plan.jobs, plan.cases.size());
-  Dispenser dispenser(plan.cases, jobs);
+  Dealer dealer(plan.cases, jobs);
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::exception_ptr failure;
@@ -52,7 +25,7 @@ void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result)
       Lane lane(plan, journal, memory);
       std::pair<std::size_t, std::size_t> part;
       while (!stop) {
-        if (part.first == part.second) part = dispenser.take();
+        if (part.first == part.second) part = dealer.take();
         if (part.first == part.second) break;
         const std::size_t i = part.first++;
         const Case& c = *plan.cases[i];

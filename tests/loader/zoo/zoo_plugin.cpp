@@ -197,10 +197,13 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
   (void)out;
   return fail(error, QUERN_HOST_OUT_OF_MEMORY, "no room for the zoo");
 #else
-  (void)error;
+  char word[32] = "";
+  const bool told = host->option(host->context, "word", word, sizeof word) < sizeof word;
+  if (told && std::strcmp(word, "no") == 0) return fail(error, QUERN_INVALID_ARGUMENT, "the word is no");
   void* memory = host->allocate(host->context, sizeof(quern_plugin), alignof(quern_plugin), "plugin");
   *out = new (memory) quern_plugin{host, false};
   host->log(host->context, QUERN_LOG_INFO, text("life" ZOO_PLANT), text("created" ZOO_PLANT));
+  if (told) host->log(host->context, QUERN_LOG_INFO, text("word"), text(word));
   return QUERN_OK;
 #endif
 }

@@ -148,6 +148,10 @@ class Loader {
   /// Error(QUERN_BACKEND_UNAVAILABLE) with the reason; no other device is tried.
   std::shared_ptr<Device> open(const Candidate& candidate);
 
+  /// The same by a plugin handle of its own, which has these options besides those of the settings, and without another probe: a plugin that was
+  /// probed is taken with other options. Throws Error(QUERN_BACKEND_UNAVAILABLE) with the reason.
+  std::shared_ptr<Device> open(const Candidate& candidate, const std::map<std::string, std::string>& options);
+
   /// Opens the best candidate that opens: require(), then open() in order. A failure is logged as a warning
   /// and reported before the next is tried. Throws as both do, for the first failure.
   std::shared_ptr<Device> open_best();
