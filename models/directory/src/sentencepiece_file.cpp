@@ -3,6 +3,7 @@
 #include "config.hpp"
 #include "legacy_tokenizer.hpp"
 #include "protobuf.hpp"
+#include "ranked_files.hpp"
 #include "special_tokens.hpp"
 
 #include "quern/base/files.hpp"
@@ -10,7 +11,6 @@
 #include "quern/graph/file_error.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 #include <vector>
 
@@ -98,8 +98,8 @@ class ModelReader {
   void check() const {
     if (model_.list.tokens.empty()) bad("pieces", "is empty; is this a SentencePiece model?");
     if (model_.type != ModelType::unigram && model_.type != ModelType::bpe)
-      unsupported("trainer_spec.model_type",
-                  concat("is ", static_cast<int>(model_.type), "; Unigram (1) and BPE (2) are computed, words (3) and characters (4) are not"));
+      unsupported("trainer_spec.model_type", concat("is ", static_cast<int>(model_.type),
+                                                    "; Unigram (1) and BPE (2) are computed, words (3) and characters (4) are not"));
     std::size_t bytes = 0, unknown = 0;
     for (const std::int32_t type : model_.list.types) {
       bytes += type == token_type::byte ? 1 : 0;
@@ -121,9 +121,6 @@ class ModelReader {
   std::string_view bytes_;
   Model model_;
 };
-
-/// Such a file has lines of base64; no field of a model starts with such a character.
-bool is_tiktoken(std::string_view bytes) noexcept { return !bytes.empty() && std::isalnum(static_cast<unsigned char>(bytes.front())) != 0; }
 
 /// added_tokens.json of older directories: ids by the texts of tokens.
 Json older_added_tokens(const JsonFile& file) {
@@ -148,13 +145,15 @@ void add_tokens(const JsonFile& config, std::string_view field, const Json& adde
       list.types.resize(id + 1);
     }
     if (list.types[id] != 0 && list.tokens[id] != text)
-      throw config.bad(field, concat("has the id ", id, " for ", in_quotes(text, 48), ", which is that of ", in_quotes(list.tokens[id], 48)));
+      throw config.bad(field,
+                       concat("has the id ", id, " for ", in_quotes(text, 48), ", which is that of ", in_quotes(list.tokens[id], 48)));
     if (list.types[id] == 0 || list.types[id] == token_type::normal) list.types[id] = type;
     list.tokens[id] = text;
     const std::int32_t spaces = (flag("single_word") ? 1 : 0) | (flag("lstrip") ? 2 : 0) | (flag("rstrip") ? 4 : 0);
     if (spaces == 0) continue;
     if (list.types[id] == token_type::user_defined)
-      throw config.unsupported(field, concat("asks for neighbours of ", in_quotes(text, 48), ", which is not special; this is not computed"));
+      throw config.unsupported(field,
+                               concat("asks for neighbours of ", in_quotes(text, 48), ", which is not special; this is not computed"));
     flags.insert(flags.end(), {static_cast<std::int32_t>(id), spaces});
   }
   if (!flags.empty()) keys.numbers<std::int32_t>("quern.added_token_flags", flags);
@@ -187,8 +186,7 @@ std::optional<TokenList> write_sentencepiece_file(const std::string& folder, std
   Model model = ModelReader(path, bytes).read();
   const auto config = JsonFile::find(path_in(folder, "tokenizer_config.json"));
   const auto setting = [&](std::string_view name) { return config ? bool_of(*config, name, config->json().find(name)) : std::nullopt; };
-  if (config && config->json().find(added_field) != nullptr)
-    add_tokens(*config, added_field, added_tokens_of(*config), model, keys);
+  if (config && config->json().find(added_field) != nullptr) add_tokens(*config, added_field, added_tokens_of(*config), model, keys);
   else if (const auto older = JsonFile::find(path_in(folder, "added_tokens.json")))
     add_tokens(*older, "added tokens", older_added_tokens(*older), model, keys);
   fill_up(model.list, rows);

@@ -3,6 +3,7 @@
 #include "config.hpp"
 #include "legacy_tokenizer.hpp"
 #include "pre_tokenizer_steps.hpp"
+#include "ranked_files.hpp"
 #include "sentencepiece_file.hpp"
 #include "sentencepiece_json.hpp"
 
@@ -14,8 +15,6 @@
 
 namespace quern::directory {
 namespace {
-
-constexpr std::size_t most_values = 2'500'000;  // 262,144 tokens and 514,906 merges as pairs are 1.8 million
 
 /// Tokens by id while they are collected.
 class Tokens {
@@ -261,8 +260,10 @@ void fill_up(TokenList& list, std::uint64_t rows) {
 }
 
 TokenList write_tokenizer_keys(const std::string& folder, std::uint64_t rows, gguf::Writer& keys) {
-  auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_tokenizer_bytes, most_values);
-  if (!file) file = read_vocabulary_and_merges(folder, most_tokenizer_bytes, most_values);
+  auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_tokenizer_bytes, most_tokenizer_values);
+  if (!file) file = read_tekken(folder);
+  if (!file) file = read_vocabulary_and_merges(folder, most_tokenizer_bytes, most_tokenizer_values);
+  if (!file) file = read_tiktoken(folder);
   if (rows > most_tokens)
     throw Error(QUERN_UNSUPPORTED,
                 concat(folder, ": the table of embeddings has ", rows, " rows; at most ", most_tokens, " tokens are read"));
@@ -270,9 +271,10 @@ TokenList write_tokenizer_keys(const std::string& folder, std::uint64_t rows, gg
     if (auto list = write_sentencepiece_file(folder, rows, keys)) return std::move(*list);
     throw Error(
         QUERN_UNSUPPORTED,
-        concat(folder,
-               ": has no tokenizer.json, nor vocab.json with merges.txt, nor SentencePiece's tokenizer.model, the forms of tokenizer "
-               "that are read; save the tokenizer with transformers, or use a GGUF file of the model"));
+        concat(
+            folder,
+            ": has no tokenizer.json, nor tekken.json, vocab.json with merges.txt, *.tiktoken or tokenizer.model, the forms of tokenizer that "
+            "are read; save the tokenizer with transformers, or use a GGUF file of the model"));
   }
   const Json& model = require_object(*file, "model", file->json().find("model"));
   const std::string type = text_of(*file, "model.type", model.find("type")).value_or("BPE");

@@ -84,7 +84,8 @@ std::vector<PathToken> best_path(const PrefixIndex& tokens, std::string_view tex
     at += character;
   }
   std::vector<PathToken> path;
-  for (auto end = static_cast<std::uint32_t>(text.size()); end > 0; end = best[end].begin) path.push_back({best[end].id, best[end].begin, end});
+  for (auto end = static_cast<std::uint32_t>(text.size()); end > 0; end = best[end].begin)
+    path.push_back({best[end].id, best[end].begin, end});
   std::ranges::reverse(path);
   return path;
 }

@@ -1,9 +1,7 @@
 // tokenizer.model: the ids and texts of the PyPI package sentencepiece (tests/data/tokenizer/sentencepiece, by
 // scripts/train_sentencepiece_models.py), what tokenizer_config.json adds, and files with one thing wrong.
-#include "special_tokens.hpp"
-#include "tokenizer_json.hpp"
-
 #include "refused_directory.hpp"
+#include "tokenizer_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,19 +52,11 @@ std::string decoded_base64(const std::string& text) {
   return bytes;
 }
 
-/// A directory's tokenizer without the rest of the directory.
-std::unique_ptr<Tokenizer> load(const std::string& model, const json& config = {}, std::uint64_t rows = 0) {
+std::unique_ptr<Tokenizer> with_model(const std::string& model, const json& config = {}) {
   const ScratchFolder scratch;
   write_text(scratch.path("tokenizer.model"), model);
   if (!config.is_null()) write_text(scratch.path("tokenizer_config.json"), config.dump());
-  gguf::Writer keys;
-  const directory::TokenList list = directory::write_tokenizer_keys(scratch.path("."), rows, keys);
-  const directory::Config empty(directory::JsonFile::made_of("config.json", Json(Json::Members())));
-  directory::write_special_tokens(scratch.path("."), empty, list, keys);
-  gguf::Assembly parts;
-  parts.name = "model";
-  parts.keys = keys.bytes_of_keys();
-  return tokenizer_from_gguf(gguf::File::assemble(std::move(parts)));
+  return tokenizer_of_folder(scratch.path("."));
 }
 
 constexpr EncodeOptions as_text = {.add_bos = false, .add_eos = false, .parse_special = false};
@@ -74,7 +64,7 @@ constexpr EncodeOptions as_text = {.add_bos = false, .add_eos = false, .parse_sp
 class SentencePieceFile : public testing::TestWithParam<std::string> {};
 
 TEST_P(SentencePieceFile, GivesTheIdsAndTheTextOfThePackage) {
-  const auto tokenizer = load(read_bytes(models_folder() / (GetParam() + ".model")));
+  const auto tokenizer = with_model(read_bytes(models_folder() / (GetParam() + ".model")));
   const json golden = json::parse(std::ifstream(models_folder() / (GetParam() + ".json")));
   std::size_t differences = 0, decoded = 0;
   for (std::size_t i = 0; i < golden["strings"].size(); ++i) {
@@ -93,7 +83,7 @@ TEST_P(SentencePieceFile, GivesTheIdsAndTheTextOfThePackage) {
 }
 
 TEST_P(SentencePieceFile, PlacesLieInTheText) {
-  const auto tokenizer = load(read_bytes(models_folder() / (GetParam() + ".model")));
+  const auto tokenizer = with_model(read_bytes(models_folder() / (GetParam() + ".model")));
   const json golden = json::parse(std::ifstream(models_folder() / (GetParam() + ".json")));
   for (const json& string : golden["strings"]) {
     const std::string text = decoded_base64(string);
@@ -112,22 +102,23 @@ INSTANTIATE_TEST_SUITE_P(SentencePiece, SentencePieceFile, testing::ValuesIn(mod
 
 TEST(SentencePieceConfig, LlamaBeginsATextAndT5EndsIt) {
   const std::string model = read_bytes(test_data + "tokenizer/sentencepiece/unigram-t5.model");
-  const auto llama = load(model);
+  const auto llama = with_model(model);
   EXPECT_TRUE(llama->adds_bos());
   EXPECT_EQ(llama->token_text(*llama->bos()), "<s>");
   EXPECT_FALSE(llama->adds_eos());
-  const auto t5 = load(model, {{"tokenizer_class", "T5Tokenizer"}});
+  const auto t5 = with_model(model, {{"tokenizer_class", "T5Tokenizer"}});
   EXPECT_FALSE(t5->adds_bos());
   EXPECT_EQ(t5->encode("").back(), t5->find("</s>").value());
-  const auto neither = load(model, {{"add_bos_token", false}});
+  const auto neither = with_model(model, {{"add_bos_token", false}});
   EXPECT_FALSE(neither->adds_bos() || neither->adds_eos());
 }
 
 TEST(SentencePieceConfig, AddedTokensJoinTheVocabulary) {
   const std::string model = read_bytes(test_data + "tokenizer/sentencepiece/bpe-llama.model");
-  const std::int32_t size = load(model)->size();
+  const std::int32_t size = with_model(model)->size();
   const std::string id = std::to_string(size + 2);
-  const auto tokenizer = load(model, {{"added_tokens_decoder", {{id, {{"content", "<|end|>"}, {"special", true}, {"rstrip", true}}}}}}, 0);
+  const auto tokenizer =
+      with_model(model, {{"added_tokens_decoder", {{id, {{"content", "<|end|>"}, {"special", true}, {"rstrip", true}}}}}});
   EXPECT_EQ(tokenizer->size(), size + 3);
   EXPECT_EQ(tokenizer->token_text(size), "[PAD" + std::to_string(size) + "]");
   EXPECT_EQ(tokenizer->token_type(size + 2), TokenType::control);
@@ -152,7 +143,9 @@ TEST(SentencePieceConfig, AddedTokensOfOlderDirectoriesJoinTheVocabulary) {
 
 TEST(SentencePieceConfig, LegacyDecidesWhatStandsBehindAMarker) {
   const std::string model = read_bytes(test_data + "tokenizer/sentencepiece/bpe-llama.model");
-  const auto behind = [&](const json& config) { return load(model, config)->decode(load(model, config)->encode("</s>mill", {.add_bos = false, .add_eos = false})); };
+  const auto behind = [&](const json& config) {
+    return with_model(model, config)->decode(with_model(model, config)->encode("</s>mill", {.add_bos = false, .add_eos = false}));
+  };
   EXPECT_EQ(behind({{"legacy", true}}), "</s> mill");
   EXPECT_EQ(behind({{"legacy", false}}), "</s>mill");
 }
@@ -175,7 +168,7 @@ TEST(SentencePieceDirectory, OpensWithTokenizerModelAlone) {
   const RefusableDirectory directory(1);
   std::filesystem::remove(directory.path("tokenizer_config.json"));
   std::filesystem::remove(directory.path("tokenizer.json"));
-  EXPECT_THAT(directory.refusal().text, HasSubstr("nor SentencePiece's tokenizer.model"));
+  EXPECT_THAT(directory.refusal().text, HasSubstr("*.tiktoken or tokenizer.model"));
   write_text(directory.path("tokenizer.model"), small_model());
   EXPECT_EQ(directory.refusal().text, "");
   write_text(directory.path("tokenizer.model"), small_model() + "\x0A");
@@ -195,7 +188,8 @@ std::vector<Refused> refused() {
       {"CutInAField", model.substr(0, model.size() - 3), "has a field of 10 bytes where 7 are left; the download is probably incomplete"},
       {"CutInANumber", model + "\x12", "'ModelProto' is cut off inside a number"},
       {"FieldOfExabytes", model + varint(2 << 3 | 2) + varint(UINT64_MAX), "has a field of 18446744073709551615 bytes where 0 are left"},
-      {"PieceOfExabytes", model + field(1, varint(1 << 3 | 2) + varint(std::uint64_t{1} << 62)), "'pieces' has a field of 4611686018427387904"},
+      {"PieceOfExabytes", model + field(1, varint(1 << 3 | 2) + varint(std::uint64_t{1} << 62)),
+       "'pieces' has a field of 4611686018427387904"},
       {"NumberWithoutEnd", model + std::string("\x10") + std::string(12, '\xFF'), "a number of more than ten bytes"},
       {"FieldZero", model + field(0, 1), "a field of number 0"},
       {"Group", model + varint(9 << 3 | 3), "a field of form 3"},
@@ -209,13 +203,19 @@ std::vector<Refused> refused() {
       {"UnknownTwice", model + piece("<unk2>", 2), "'pieces' has 2 unknown tokens"},
       {"BytesAreMissing", model + field(2, field(35, 1)), "has 0 byte tokens, and 'trainer_spec.byte_fallback' is true"},
       {"ByteWithoutFallback", model + piece("<0x00>", 6), "has 1 byte tokens, and 'trainer_spec.byte_fallback' is false"},
-      {"TableIsCut", model + field(3, field(2, std::string("\x00\x10\x00\x00" "abcd", 8))), "its trie would have 4096"},
-      {"TooManyPieces", [&] {
+      {"TableIsCut",
+       model + field(3, field(2, std::string("\x00\x10\x00\x00"
+                                             "abcd",
+                                             8))),
+       "its trie would have 4096"},
+      {"TooManyPieces",
+       [&] {
          std::string many = model;
          const std::string one = field(1, field(1, "c"));
          for (int i = 0; i <= 1 << 20; ++i) many += one;
          return many;
-       }(), "has more than 1048576 entries"},
+       }(),
+       "has more than 1048576 entries"},
       {"WordModel", model + field(2, field(3, 3)), "'trainer_spec.model_type' is 3", QUERN_UNSUPPORTED},
       {"SpaceBehind", model + field(2, field(24, 1)), "treat_whitespace_as_suffix", QUERN_UNSUPPORTED},
       {"PlainSpaces", model + field(3, field(5, std::uint64_t{0})), "escape_whitespaces", QUERN_UNSUPPORTED},
@@ -226,9 +226,9 @@ std::vector<Refused> refused() {
 class SentencePieceRefused : public testing::TestWithParam<Refused> {};
 
 TEST_P(SentencePieceRefused, WithTheFileAndTheField) {
-  ASSERT_NO_THROW(load(small_model()));  // the twin
+  ASSERT_NO_THROW(with_model(small_model()));  // the twin
   try {
-    load(GetParam().model);
+    with_model(GetParam().model);
     FAIL() << "it was read";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), GetParam().code) << error.what();
@@ -236,12 +236,13 @@ TEST_P(SentencePieceRefused, WithTheFileAndTheField) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(SentencePiece, SentencePieceRefused, testing::ValuesIn(refused()), [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(SentencePiece, SentencePieceRefused, testing::ValuesIn(refused()),
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST(SentencePieceConfig, RefusesAddedTokensThatContradictTheModel) {
   const auto refusal = [](const std::string& id, const json& token) {
     try {
-      load(small_model(), {{"added_tokens_decoder", {{id, token}}}});
+      with_model(small_model(), {{"added_tokens_decoder", {{id, token}}}});
     } catch (const Error& error) { return std::string(error.what()); }
     return std::string();
   };
