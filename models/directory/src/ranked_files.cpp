@@ -48,10 +48,13 @@ auto naming(const std::string& path, const Call& call) {
 Json template_with(const std::string& begin, const Json::List& special) {
   const auto at = std::ranges::find_if(special, [&](const Json& token) { return *token.find("content")->text() == begin; });
   if (at == special.end()) return {};
-  const Json entry = json_object({{"id", json_text(begin)}, {"ids", Json(Json::List{*at->find("id")})}, {"tokens", Json(Json::List{json_text(begin)})}});
+  const Json entry =
+      json_object({{"id", json_text(begin)}, {"ids", Json(Json::List{*at->find("id")})}, {"tokens", Json(Json::List{json_text(begin)})}});
   const Json first = json_object({{"SpecialToken", json_object({{"id", json_text(begin)}, {"type_id", Json(std::uint64_t{0})}})}});
   const Json text = json_object({{"Sequence", json_object({{"id", json_text("A")}, {"type_id", Json(std::uint64_t{0})}})}});
-  return json_object({{"type", json_text("TemplateProcessing")}, {"single", Json(Json::List{first, text})}, {"special_tokens", json_object({{begin, entry}})}});
+  return json_object({{"type", json_text("TemplateProcessing")},
+                      {"single", Json(Json::List{first, text})},
+                      {"special_tokens", json_object({{begin, entry}})}});
 }
 
 JsonFile as_tokenizer_json(const std::string& path, Ranked ranked) {
@@ -78,10 +81,26 @@ JsonFile as_tokenizer_json(const std::string& path, Ranked ranked) {
 // tekken.json
 
 // Of files of version 3 and 7 without a list of their own.
-constexpr std::string_view older_special[] = {
-    "<unk>",           "<s>",          "</s>",    "[INST]", "[/INST]",     "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
-    "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]",   "<pad>",  "[IMG_BREAK]", "[IMG_END]",         "[PREFIX]",           "[MIDDLE]",
-    "[SUFFIX]",        "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"};
+constexpr std::string_view older_special[] = {"<unk>",
+                                              "<s>",
+                                              "</s>",
+                                              "[INST]",
+                                              "[/INST]",
+                                              "[AVAILABLE_TOOLS]",
+                                              "[/AVAILABLE_TOOLS]",
+                                              "[TOOL_RESULTS]",
+                                              "[/TOOL_RESULTS]",
+                                              "[TOOL_CALLS]",
+                                              "[IMG]",
+                                              "<pad>",
+                                              "[IMG_BREAK]",
+                                              "[IMG_END]",
+                                              "[PREFIX]",
+                                              "[MIDDLE]",
+                                              "[SUFFIX]",
+                                              "[SYSTEM_PROMPT]",
+                                              "[/SYSTEM_PROMPT]",
+                                              "[TOOL_CONTENT]"};
 
 Json::List tekken_special(const JsonFile& file, std::uint64_t count) {
   constexpr std::string_view field = "special_tokens";
@@ -110,8 +129,7 @@ std::vector<std::string> tekken_tokens(const JsonFile& file, std::uint64_t count
   constexpr std::string_view field = "vocab";
   const Json* const list = file.json().find(field);
   if (list == nullptr || list->list() == nullptr) throw file.bad(field, "is missing or is not a list");
-  if (list->list()->size() < count)
-    throw file.bad(field, concat("has ", list->list()->size(), " entries, and 'config' asks for ", count));
+  if (list->list()->size() < count) throw file.bad(field, concat("has ", list->list()->size(), " entries, and 'config' asks for ", count));
   std::vector<std::string> tokens;
   for (std::size_t at = 0; at < count; ++at) {
     const Json& token = (*list->list())[at];
@@ -225,8 +243,9 @@ std::optional<JsonFile> read_tiktoken(const std::string& folder) {
   const std::string name = stated(config, "tokenizer_class");
   const auto known = std::ranges::find(known_classes, std::string_view(name), &KnownClass::name);
   if (known == std::end(known_classes) && ranked.expression.empty())
-    throw Error(QUERN_UNSUPPORTED, concat(path, ": is a tiktoken vocabulary, which does not say how texts are cut; neither does 'pat_str' of "
-                                                "tokenizer_config.json; save the tokenizer as tokenizer.json with transformers"));
+    throw Error(QUERN_UNSUPPORTED, concat(path,
+                                          ": is a tiktoken vocabulary, which does not say how texts are cut; neither does 'pat_str' of "
+                                          "tokenizer_config.json; save the tokenizer as tokenizer.json with transformers"));
   if (known != std::end(known_classes)) {
     if (ranked.expression.empty()) ranked.expression = known->expression;
     ranked.form_c = known->form_c;

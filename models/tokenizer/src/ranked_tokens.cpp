@@ -97,7 +97,8 @@ void check(std::span<const std::string> tokens) {
       throw Error(QUERN_BAD_MODEL,
                   concat("the token of rank ", rank, " has ", tokens[rank].size(), " bytes; at most ", most_token_bytes, " are read"));
   }
-  if (total > most_bytes) throw Error(QUERN_BAD_MODEL, concat("the tokens have ", total, " bytes together; at most ", most_bytes, " are read"));
+  if (total > most_bytes)
+    throw Error(QUERN_BAD_MODEL, concat("the tokens have ", total, " bytes together; at most ", most_bytes, " are read"));
 }
 
 }  // namespace
@@ -107,7 +108,8 @@ RankedBpe bpe_of_ranks(std::span<const std::string> tokens) {
   RankTable ranks(tokens);
   for (unsigned byte = 0; byte < 256; ++byte) {
     const auto value = static_cast<char>(byte);
-    if (ranks.rank({&value, 1}) == none) throw Error(QUERN_BAD_MODEL, concat("has no token for byte ", byte, ", so that some texts have none"));
+    if (ranks.rank({&value, 1}) == none)
+      throw Error(QUERN_BAD_MODEL, concat("has no token for byte ", byte, ", so that some texts have none"));
   }
   Splitter splitter(ranks);
   RankedBpe made;

@@ -131,13 +131,15 @@ std::vector<Changed> changed() {
       {"BrokenBase64", tekken, "tekken.json: 'vocab.token_bytes of rank 300' has base64 with another character at place 1",
        in_tekken([](json& t) { t["vocab"][300]["token_bytes"] = "A!AA"; })},
       {"HalfBase64", tekken, "of 3 characters, which is not whole", in_tekken([](json& t) { t["vocab"][300]["token_bytes"] = "AAA"; })},
-      {"BytesTwice", tekken, "tekken.json: ranks 65 and 300 are both 'A'", in_tekken([](json& t) { t["vocab"][300]["token_bytes"] = "QQ=="; })},
+      {"BytesTwice", tekken, "tekken.json: ranks 65 and 300 are both 'A'",
+       in_tekken([](json& t) { t["vocab"][300]["token_bytes"] = "QQ=="; })},
       {"ByteIsMissing", tekken, "has no token for byte 65", in_tekken([](json& t) { t["vocab"][65]["token_bytes"] = "QUFBQUFB"; })},
       {"LongToken", tekken, "the token of rank 300 has 258 bytes; at most 256",
        in_tekken([](json& t) { t["vocab"][300]["token_bytes"] = std::string(344, 'A'); })},
       {"VocabularyIsAnObject", tekken, "'vocab' is missing or is not a list", in_tekken([](json& t) { t["vocab"] = json::object(); })},
       {"ExpressionIsNone", tekken, "the expression '(a'", in_tekken([](json& t) { t["config"]["pattern"] = "(a"; })},
-      {"NotJson", tekken, "tekken.json: is not JSON", [](const std::string& folder) { write_text(folder + "/tekken.json", "{\"config\":"); }},
+      {"NotJson", tekken, "tekken.json: is not JSON",
+       [](const std::string& folder) { write_text(folder + "/tekken.json", "{\"config\":"); }},
       {"LineWithoutRank", tiktoken, "words.tiktoken: line 66 is 'QQ=='", in_tiktoken("QQ== 65\n", "QQ==\n")},
       {"RankIsNone", tiktoken, "words.tiktoken: line 66 is 'QQ== x'", in_tiktoken("QQ== 65\n", "QQ== x\n")},
       {"LineWithBrokenBase64", tiktoken, "words.tiktoken: 'line 66' has base64", in_tiktoken("QQ== 65\n", "Q?== 65\n")},
@@ -147,12 +149,15 @@ std::vector<Changed> changed() {
       {"ByteIsAbsent", tiktoken, "words.tiktoken: has no token for byte 65", in_tiktoken("QQ== 65\n", "")},
       {"SpecialIdTwice", tiktoken, "has the id 65 twice",
        [](const std::string& folder) {
-         edit_json(folder + "/tokenizer_config.json", [](json& c) { c["added_tokens_decoder"]["65"] = {{"content", "<|a|>"}, {"special", true}}; });
+         edit_json(folder + "/tokenizer_config.json", [](json& c) {
+           c["added_tokens_decoder"]["65"] = {{"content", "<|a|>"}, {"special", true}};
+         });
        }},
       {"NoExpression", tiktoken, "does not say how texts are cut",
-       [](const std::string& folder) { edit_json(folder + "/tokenizer_config.json", [](json& c) { c.erase("pat_str"); }); }, QUERN_UNSUPPORTED},
-      {"TwoFiles", tiktoken, "'words.tiktoken'",
-       [](const std::string& folder) { write_text(folder + "/other.tiktoken", "QQ== 0\n"); }, QUERN_UNSUPPORTED},
+       [](const std::string& folder) { edit_json(folder + "/tokenizer_config.json", [](json& c) { c.erase("pat_str"); }); },
+       QUERN_UNSUPPORTED},
+      {"TwoFiles", tiktoken, "'words.tiktoken'", [](const std::string& folder) { write_text(folder + "/other.tiktoken", "QQ== 0\n"); },
+       QUERN_UNSUPPORTED},
   };
 }
 

@@ -27,7 +27,9 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-void write(const std::string& path, std::string_view bytes) { std::ofstream(path, std::ios::binary).write(bytes.data(), std::ssize(bytes)); }
+void write(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), std::ssize(bytes));
+}
 
 void check(const Tokenizer& tokenizer, std::string_view text) {
   const EncodeOptions plain{.add_bos = false, .add_eos = false};
