@@ -18,12 +18,23 @@ constexpr std::string_view config_name = "config.json", weights_name = "model.sa
 
 // What readers of a directory open, beside its weights.
 constexpr std::array other_names = {
-    std::string_view("generation_config.json"), std::string_view("tokenizer.json"),     std::string_view("tokenizer_config.json"),
-    std::string_view("special_tokens_map.json"), std::string_view("added_tokens.json"), std::string_view("vocab.json"),
-    std::string_view("merges.txt"),             std::string_view("tokenizer.model"),    std::string_view("tiktoken.model"),
-    std::string_view("tekken.json"),            std::string_view("chat_template.jinja"), std::string_view("chat_template.json"),
-    std::string_view("quantize_config.json"),   std::string_view("quant_config.json"),  std::string_view("hf_quant_config.json"),
-    std::string_view("processor_config.json"),  std::string_view("README.md"),
+    std::string_view("generation_config.json"),
+    std::string_view("tokenizer.json"),
+    std::string_view("tokenizer_config.json"),
+    std::string_view("special_tokens_map.json"),
+    std::string_view("added_tokens.json"),
+    std::string_view("vocab.json"),
+    std::string_view("merges.txt"),
+    std::string_view("tokenizer.model"),
+    std::string_view("tiktoken.model"),
+    std::string_view("tekken.json"),
+    std::string_view("chat_template.jinja"),
+    std::string_view("chat_template.json"),
+    std::string_view("quantize_config.json"),
+    std::string_view("quant_config.json"),
+    std::string_view("hf_quant_config.json"),
+    std::string_view("processor_config.json"),
+    std::string_view("README.md"),
 };
 
 bool is_needed(std::string_view path) {
@@ -34,7 +45,8 @@ bool is_needed(std::string_view path) {
 }
 
 bool is_pickle(std::string_view path) {
-  return std::ranges::any_of(std::array<std::string_view, 4>{".bin", ".pt", ".pth", ".ckpt"}, [&](auto end) { return path.ends_with(end); });
+  return std::ranges::any_of(std::array<std::string_view, 4>{".bin", ".pt", ".pth", ".ckpt"},
+                             [&](auto end) { return path.ends_with(end); });
 }
 
 }  // namespace
@@ -64,7 +76,8 @@ std::vector<std::string> shards_of_index(const std::string& json, const std::str
   const std::optional<Json> index = Json::parse(json, most_values, &why);
   if (!index) throw Error(QUERN_BAD_MODEL, concat(what, ": is ", why));
   const Json* const map = index->find("weight_map");
-  if (map == nullptr || map->members() == nullptr) throw Error(QUERN_BAD_MODEL, concat(what, ": 'weight_map' is missing or is not an object"));
+  if (map == nullptr || map->members() == nullptr)
+    throw Error(QUERN_BAD_MODEL, concat(what, ": 'weight_map' is missing or is not an object"));
   std::vector<std::string> names;
   for (const Json::Member& tensor : *map->members()) {
     const std::string* const name = tensor.value.text();

@@ -15,12 +15,12 @@ bool selects_directory(std::string_view selector);
 
 /// Indices of the given paths. Never pickle files, folders such as original/, consolidated weights, or weights of another form.
 struct DirectoryFiles {
-  std::optional<std::size_t> config;       // config.json
-  std::optional<std::size_t> weights;      // model.safetensors
-  std::optional<std::size_t> index;        // model.safetensors.index.json, where there is no model.safetensors
-  std::vector<std::size_t> others;         // tokenizer, templates, licence ...
-  bool has_adapter = false;                // adapter_config.json
-  std::optional<std::size_t> pickle;       // a file of weights that may run code
+  std::optional<std::size_t> config;   // config.json
+  std::optional<std::size_t> weights;  // model.safetensors
+  std::optional<std::size_t> index;    // model.safetensors.index.json, where there is no model.safetensors
+  std::vector<std::size_t> others;     // tokenizer, templates, licence ...
+  bool has_adapter = false;            // adapter_config.json
+  std::optional<std::size_t> pickle;   // a file of weights that may run code
   bool is_model() const { return config && (weights || index); }
 };
 DirectoryFiles directory_files(const std::vector<std::string>& paths);

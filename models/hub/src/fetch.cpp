@@ -4,7 +4,6 @@
 #include "download.hpp"
 #include "files.hpp"
 #include "git_hash.hpp"
-#include "http.hpp"
 #include "patience.hpp"
 
 #include "quern/base/byte_sizes.hpp"
@@ -19,6 +18,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace quern::hub {
 namespace fs = std::filesystem;
@@ -129,8 +129,7 @@ class Worker {
         settings_(settings),
         board_(board),
         patience_(settings.tries, [this](const std::string& waiting) { return board_.tell(*file_, waiting); }),
-        http_({settings.token, settings.token.empty() ? "" : origin_of(settings.endpoint), settings.timeout, settings.least_rate,
-               [this] { return board_.tell(*file_, {}); }}) {}
+        http_(http_options(settings, [this] { return board_.tell(*file_, {}); })) {}
 
   void run() {
     for (file_ = board_.next(); file_ != nullptr; file_ = board_.next()) fetch(*file_);
@@ -171,6 +170,11 @@ class Worker {
 };
 
 }  // namespace
+
+Http::Options http_options(const Settings& settings, std::function<bool()> go_on) {
+  return {settings.token, settings.token.empty() ? "" : origin_of(settings.endpoint), settings.timeout, settings.least_rate,
+          std::move(go_on)};
+}
 
 void fetch_all(const RepositoryFolder& repository, const std::string& commit, const std::vector<RemoteFile>& files, Told& told) {
   Board board(files, told.state);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "cache_layout.hpp"
+#include "http.hpp"
 #include "repository.hpp"
 
 #include "quern/models/hub.hpp"
 
-#include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 namespace quern::hub {
@@ -19,6 +21,9 @@ struct Told {
   /// False where the caller cancels.
   bool tell() const { return !settings.progress || settings.progress(state); }
 };
+
+/// How a pull asks: its token, its patience with slow servers. `go_on` is asked while bytes come.
+Http::Options http_options(const Settings& settings, std::function<bool()> go_on);
 
 /// Downloads what is not here and points the snapshot to it, four files at a time. Progress is told on the calling thread. Where one fails,
 /// the others stop, and what has come of them is kept. Throws as hub::pull().

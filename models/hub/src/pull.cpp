@@ -27,8 +27,7 @@ class Puller {
   explicit Puller(const Settings& settings)
       : told{settings, {}},
         patience(settings.tries, [this](const std::string& waiting) { return tell(waiting); }),
-        http({settings.token, settings.token.empty() ? "" : origin_of(settings.endpoint), settings.timeout, settings.least_rate,
-              [this] { return tell({}); }}) {}
+        http(http_options(settings, [this] { return tell({}); })) {}
 
   bool tell(const std::string& waiting) {
     told.state.waiting = waiting;

@@ -25,12 +25,14 @@ TEST(DirectoryFiles, AreSafetensorsAndWhatTheyNeed) {
   EXPECT_THAT(chosen({"LICENSE.txt", "config.json", "model.safetensors", "qwen.tiktoken", "additional_chat_templates/tools.jinja"}),
               ElementsAre("config.json", "model.safetensors", "LICENSE.txt", "qwen.tiktoken", "additional_chat_templates/tools.jinja"));
   EXPECT_THAT(chosen({"config.json", "model.safetensors.index.json"}), ElementsAre("config.json", "model.safetensors.index.json"));
-  EXPECT_THAT(chosen({"config.json", "model.safetensors", "model.safetensors.index.json"}), ElementsAre("config.json", "model.safetensors"));
+  EXPECT_THAT(chosen({"config.json", "model.safetensors", "model.safetensors.index.json"}),
+              ElementsAre("config.json", "model.safetensors"));
 }
 
 TEST(DirectoryFiles, AreNoPickleFilesFoldersOrOtherForms) {
-  EXPECT_THAT(chosen({"pytorch_model.bin", "original/config.json", "consolidated.safetensors", "fp8/model.safetensors", "model.fp16.safetensors",
-                      "additional_chat_templates/a/b.jinja", "onnx/model.onnx", "modeling_remote.py", "training_args.json"}),
+  EXPECT_THAT(chosen({"pytorch_model.bin", "original/config.json", "consolidated.safetensors", "fp8/model.safetensors",
+                      "model.fp16.safetensors", "additional_chat_templates/a/b.jinja", "onnx/model.onnx", "modeling_remote.py",
+                      "training_args.json"}),
               ElementsAre());
   EXPECT_EQ(directory_files({"a", "pytorch_model.bin"}).pickle, 1u);
   EXPECT_FALSE(directory_files({"model.safetensors"}).is_model());
