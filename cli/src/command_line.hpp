@@ -128,6 +128,7 @@ struct ShowFlags {
 struct HubFlags {
   std::string name;
   std::string sha256;
+  std::string memory;
 };
 
 /// What one flag has, and from where.

@@ -5,6 +5,8 @@
 #include "output.hpp"
 #include "progress.hpp"
 
+#include "quern/base/byte_sizes.hpp"
+
 #include <csignal>
 
 namespace quern::cli {
@@ -14,6 +16,8 @@ struct Watched {
   const InterruptGuard& guard;
   bool quiet;
   Progress progress;
+  const std::string& name;
+  bool sized = false;        // how much it is has been said
   std::string waiting = {};  // the last reason that was written
 };
 
@@ -23,6 +27,9 @@ int on_pull_event(void* user, const quern_pull_event* event) {
   if (watched.quiet) return 0;
   if (*event->waiting != '\0' && watched.waiting != event->waiting) write_error_line(std::string("quern: ") + event->waiting);
   watched.waiting = event->waiting;
+  if (!watched.sized && event->total_bytes > 0)
+    write_error_line("quern: " + printable(watched.name) + " has " + byte_words(event->total_bytes));
+  watched.sized = watched.sized || event->total_bytes > 0;
   watched.progress.relabel(event->file);
   watched.progress.show(event->done_bytes, event->total_bytes);
   return 0;
@@ -30,15 +37,16 @@ int on_pull_event(void* user, const quern_pull_event* event) {
 
 }  // namespace
 
-std::string download_model(const std::string& name, const std::string& sha256, const Settings& settings, bool quiet) {
+std::string download_model(const std::string& name, const Demands& demands, const Settings& settings, bool quiet) {
   quern_hub_options options = settings.hub_options();
-  options.sha256 = sha256.empty() ? nullptr : sha256.c_str();
+  options.sha256 = demands.sha256.empty() ? nullptr : demands.sha256.c_str();
+  options.memory_bytes = demands.memory_bytes;
   options.progress = on_pull_event;
   quern_status status = QUERN_OK;
   quern_text* text = nullptr;
   {
     const InterruptGuard guard(nullptr);
-    Watched watched{guard, quiet, Progress("downloading", name, nullptr, quiet)};
+    Watched watched{guard, quiet, Progress("downloading", name, nullptr, quiet), name};
     options.progress_user = &watched;
     status = quern_pull(name.c_str(), &options, &text);
     watched.progress.end();

@@ -61,7 +61,7 @@ std::string model_path(const std::string& given, const Settings& settings, const
     const bool just_absent = reason.starts_with(printable(given) + " is not in ");  // and not a file of the cache that is broken
     if (absent.pull ||
         (absent.offer && just_absent && meant.empty() && isatty(STDIN_FILENO) == 1 && draws_on_error() && wants_download(given)))
-      return download_model(given, "", settings, absent.quiet);
+      return download_model(given, {}, settings, absent.quiet);
     std::string text = just_absent ? "it" + reason.substr(printable(given).size()) : reason;  // the name is said once
     if (just_absent && !meant.empty()) text = text.substr(0, text.find(';')) + meant;
     throw Failure(exit_refused, printable(given) + ": there is no such file, and " + text);

@@ -215,6 +215,9 @@ VerbApp add_pull(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("pull", "Download a model, and print the path of its file.");
   app->add_option("NAME", line.hub.name, "owner/name[@REVISION][:QUANT or :FILE] of the hub, or a URL")->required();
   app->add_option("--sha256", line.hub.sha256, "refuse a file that has another SHA-256")->type_name("DIGITS")->default_str("none");
+  app->add_option("--memory", line.hub.memory, "refuse weights that these limits together do not hold, such as cuda:0=8G,cpu=4G")
+      ->type_name("LIMITS")
+      ->default_str("no limit");
   add_setting_flags(*app, line.settings, for_hub);
   return {Verb::pull, app};
 }

@@ -79,17 +79,19 @@ bool require_boolean(const Given& given) {
   refuse(given, "1 or 0");
 }
 
-void check_memory(const Given& given) {
+/// The bytes of all limits together.
+std::uint64_t check_memory(const Given& given) {
   std::string_view rest = given.value;
+  std::uint64_t sum = 0;
   while (true) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view limit = rest.substr(0, comma);
     const std::size_t equals = limit.find('=');
-    if (equals != std::string_view::npos && parse_bytes(limit.substr(equals + 1)) == std::uint64_t{0})
-      refuse(given, "a list of limits above 0; --backend-disable leaves a backend out");
-    if (equals == 0 || equals == std::string_view::npos || !parse_bytes(limit.substr(equals + 1)))
-      refuse(given, "a list of limits such as cuda:0=8G,cpu=512M (near " + in_quotes(limit, 60) + ")");
-    if (comma == rest.size()) return;
+    const auto bytes = equals == std::string_view::npos ? std::nullopt : parse_bytes(limit.substr(equals + 1));
+    if (bytes == std::uint64_t{0}) refuse(given, "a list of limits above 0; --backend-disable leaves a backend out");
+    if (equals == 0 || !bytes) refuse(given, "a list of limits such as cuda:0=8G,cpu=512M (near " + in_quotes(limit, 60) + ")");
+    sum += std::min(*bytes, UINT64_MAX - sum);
+    if (comma == rest.size()) return sum;
     rest.remove_prefix(comma + 1);
   }
 }
@@ -162,6 +164,8 @@ const Setting* find_setting(const std::string& key) {
   const auto found = std::ranges::find(settings_table, key, [](const Setting& s) { return std::string(s.key); });
   return found == std::end(settings_table) ? nullptr : &*found;
 }
+
+std::uint64_t sum_of_limits(const std::string& text) { return text.empty() ? 0 : check_memory({text, "--memory"}); }
 
 GivenValue strongest_value(const Setting& setting, const FlagValues& flags, const Environment& environment, const Config& config) {
   if (const auto flag = flags.find(setting.key); flag != flags.end()) return {flag->second, Origin::flag, setting.flag};

@@ -69,6 +69,9 @@ struct Settings {
 /// Throws Failure(exit_usage) for a value that cannot be read; the text has its origin and the value.
 Settings resolve_settings(const FlagValues& flags, const Environment& environment, const Config& config);
 
+/// The bytes of all limits of a flag such as --memory cuda:0=8G,cpu=512M together; 0 for an empty text. Throws Failure(exit_usage).
+std::uint64_t sum_of_limits(const std::string& text);
+
 /// The strongest value given for a setting; its default, in words, where none was.
 GivenValue strongest_value(const Setting& setting, const FlagValues& flags, const Environment& environment, const Config& config);
 

@@ -135,7 +135,8 @@ PullCallback = CFUNCTYPE(c_int, c_void_p, POINTER(PullEvent))
 class HubOptions(Sized):
     _fields_ = [("struct_size", c_uint64), ("endpoint", c_char_p), ("hub_cache", c_char_p), ("cache_dir", c_char_p), ("token", c_char_p),
                 ("sha256", c_char_p), ("offline", c_uint32), ("tries", c_uint32), ("timeout", c_uint32), ("ignore_environment", c_uint32),
-                ("progress", PullCallback), ("progress_user", c_void_p), ("most_bytes", c_uint64), ("least_rate", c_uint64)]
+                ("progress", PullCallback), ("progress_user", c_void_p), ("most_bytes", c_uint64), ("least_rate", c_uint64),
+                ("memory_bytes", c_uint64)]
 
 
 class TrainingOptions(Sized):

@@ -11,16 +11,16 @@ from . import _abi
 
 def _options(*, endpoint: Optional[str] = None, hub_cache: Optional[str] = None, cache_dir: Optional[str] = None,
              token: Optional[str] = None, sha256: Optional[str] = None, offline: Optional[bool] = None, tries: int = 0,
-             timeout: int = 0, most_bytes: int = 0, least_rate: int = 0) -> _abi.HubOptions:
+             timeout: int = 0, most_bytes: int = 0, least_rate: int = 0, memory_bytes: int = 0) -> _abi.HubOptions:
     e = _abi.encoded
     return _abi.HubOptions(endpoint=e(endpoint), hub_cache=e(hub_cache), cache_dir=e(cache_dir), token=e(token), sha256=e(sha256),
                            offline=0 if offline is None else 1 if offline else 2, tries=tries, timeout=timeout,
-                           most_bytes=most_bytes, least_rate=least_rate)
+                           most_bytes=most_bytes, least_rate=least_rate, memory_bytes=memory_bytes)
 
 
 def pull(name: str, *, progress: Optional[Callable[[str, int, int, str], bool]] = None, endpoint: Optional[str] = None, hub_cache: Optional[str] = None,
          cache_dir: Optional[str] = None, token: Optional[str] = None, sha256: Optional[str] = None, offline: Optional[bool] = None,
-         tries: int = 0, timeout: int = 0, most_bytes: int = 0, least_rate: int = 0) -> str:
+         tries: int = 0, timeout: int = 0, most_bytes: int = 0, least_rate: int = 0, memory_bytes: int = 0) -> str:
     """Downloads "owner/name[:QUANT]" or a URL, unless it is in the cache; gives the path of the file to load.
 
     `progress(file, done_bytes, total_bytes, waiting)` returns True to go on. Options that are not given come from the environment. Ctrl-C
@@ -36,7 +36,7 @@ def pull(name: str, *, progress: Optional[Callable[[str, int, int, str], bool]] 
             return 1
 
     made = _options(endpoint=endpoint, hub_cache=hub_cache, cache_dir=cache_dir, token=token, sha256=sha256, offline=offline, tries=tries,
-                    timeout=timeout, most_bytes=most_bytes, least_rate=least_rate)
+                    timeout=timeout, most_bytes=most_bytes, least_rate=least_rate, memory_bytes=memory_bytes)
     made.progress = _abi.PullCallback(on_event)  # always: Python sees Ctrl-C when it runs
     try:
         return _abi.text("quern_pull", name.encode(), ctypes.byref(made)).decode("utf-8", "surrogateescape")

@@ -1059,14 +1059,16 @@ typedef struct quern_hub_options {
   void *progress_user;
   uint64_t most_bytes;   /* QUERN_HUB_LIMIT: a file of more bytes is refused; default 512 GiB; UINT64_MAX is no limit */
   uint64_t least_rate;   /* QUERN_HUB_RATE: less bytes a second, over `timeout` seconds, count as a failure; default 1024 */
+  uint64_t memory_bytes; /* weights of more bytes are refused before they come; 0: no limit; only for quern_pull */
 } quern_hub_options;
 
 /* Downloads a model, unless it is in the cache, and gives the path of the file to load (the first part of a split
- * model). Goes on where an earlier pull ended; waits and tries again when the network fails or the server says
- * so; checks size and SHA-256 before a file gets its name. Waits where another pull of the same file runs, but in a callback returns QUERN_BUSY. Asks the hub for the revision each time. Errors:
+ * model). Of a repository without GGUF files, and of "owner/name:safetensors", it is the folder with safetensors and what they need, whose
+ * files come several at once. Goes on where an earlier pull ended; waits and tries again when the network fails or the server says
+ * so; checks size and sum before a file gets its name. Waits where another pull of the same file runs, but in a callback returns QUERN_BUSY. Asks the hub for the revision each time. Errors:
  * QUERN_INVALID_ARGUMENT (not a name); QUERN_UNSUPPORTED (it means several models; the text lists them); QUERN_NOT_FOUND (no such
  * repository, revision, quantisation; or offline and not in the cache); QUERN_PERMISSION (401, 403: private or gated);
- * QUERN_BAD_MODEL (another size or SHA-256 than stated: nothing is kept; or no GGUF file); QUERN_IO (network, after the
+ * QUERN_DOES_NOT_FIT (more weights than memory_bytes: nothing comes); QUERN_BAD_MODEL (another size or sum than stated: nothing is kept; or no GGUF file); QUERN_IO (network, after the
  * tries; full disk); QUERN_DEPENDENCY_MISSING (no libcurl on this machine); QUERN_CANCELLED. */
 QUERN_API quern_status quern_pull(const char *name, const quern_hub_options *options, quern_text **path);
 
@@ -1079,8 +1081,8 @@ QUERN_API quern_status quern_find_model(const char *name, const quern_hub_option
  * since 1970)}]}. */
 QUERN_API quern_status quern_cached_models_json(const quern_hub_options *options, quern_text **out);
 
-/* Removes a model from the cache; for a name without quantisation, all GGUF models of the repository. Bytes that
- * another revision needs, and files of other kinds, stay. `freed_bytes` may be null. Errors: as quern_find_model;
+/* Removes a model from the cache; for a name without quantisation, all GGUF models of the repository, or else its directory. Bytes that
+ * another revision needs, and other files, stay. `freed_bytes` may be null. Errors: as quern_find_model;
  * QUERN_BUSY while another process downloads it; QUERN_IO. */
 QUERN_API quern_status quern_remove_model(const char *name, const quern_hub_options *options, uint64_t *freed_bytes);
 

@@ -2,7 +2,9 @@
 
 import contextlib
 import hashlib
+import os
 import pathlib
+import subprocess
 
 from harness import DATA, MICRO, Case
 from hub_server import Hub, Repository
@@ -37,6 +39,17 @@ class HubCase(Case):
         path = pathlib.Path(result.out.decode().removesuffix("\n"))
         self.assertTrue(path.is_file(), path)
         return path
+
+    def client(self, code):
+        """What huggingface_hub prints. QUERN_TEST_HUB_PYTHON names a Python that has it."""
+        python = os.environ.get("QUERN_TEST_HUB_PYTHON")
+        if not python:
+            self.skipTest("QUERN_TEST_HUB_PYTHON is not set: it names a Python with huggingface_hub")
+        variables = {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        done = subprocess.run([python, "-c", "import huggingface_hub as hub\n" + code], capture_output=True, text=True,
+                              env=self.environment(variables), timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
 
     def names(self):
         return [model["name"] for model in self.quern_json("list")["models"]]

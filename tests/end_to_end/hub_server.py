@@ -27,7 +27,7 @@ class Repository:
         self.stated_sha256 = {}  # path -> a wrong sum
 
     def is_large(self, path):
-        return path.endswith(".gguf")
+        return path.endswith((".gguf", ".safetensors", ".bin"))
 
     def sha256(self, path):
         return self.stated_sha256.get(path, hashlib.sha256(self.files[path]).hexdigest())

@@ -320,17 +320,7 @@ class ListAndRemove(HubCase):
 
 
 class RealClient(HubCase):
-    """The cache is shared with huggingface_hub, in both directions. QUERN_TEST_HUB_PYTHON names a Python that has it."""
-
-    def client(self, code):
-        python = os.environ.get("QUERN_TEST_HUB_PYTHON")
-        if not python:
-            self.skipTest("QUERN_TEST_HUB_PYTHON is not set: it names a Python with huggingface_hub")
-        variables = {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-        done = subprocess.run([python, "-c", "import huggingface_hub as hub\n" + code], capture_output=True, text=True,
-                              env=self.environment(variables), timeout=100)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout.strip()
+    """The cache is shared with huggingface_hub, in both directions."""
 
     def test_it_reads_what_quern_wrote(self):
         path = self.pull("me/micro:Q8_0")

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS_WITH_A_PAGE = ("backends", "backends/cpu", "backends/cuda", "backends/vulkan", "base", "cli", "cmake", "conformance", "docs", "docs/lab",
                        "loader", "models", "models/architecture", "models/chat_template", "models/gguf", "models/hub", "models/peft", "models/safetensors", "models/tokenizer", "packaging",
                        "plugin-api", "plugin-api/sample", "python", "runtime", "runtime/examples", "runtime/graph", "runtime/training", "scripts", "tests", "tests/models")
-WRITERS = ("docs/tools/codes.py", "plugin-api/tools/reference.py", "runtime/tools/reference.py")
+WRITERS = ("docs/tools/codes.py", "docs/tools/models.py", "plugin-api/tools/reference.py", "runtime/tools/reference.py")
 FOLDERS_WITHOUT = {"debian"}  # packaging/README.md has it; Debian gives names in that folder a meaning
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 

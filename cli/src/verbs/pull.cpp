@@ -24,7 +24,7 @@ Json entry_of(const std::string& path, const quern_hub_options& options) {
 
 int pull_verb(const CommandLine& line, const Settings& settings) {
   const auto started = std::chrono::steady_clock::now();
-  const std::string path = download_model(line.hub.name, line.hub.sha256, settings, line.quiet);
+  const std::string path = download_model(line.hub.name, {line.hub.sha256, sum_of_limits(line.hub.memory)}, settings, line.quiet);
   const quern_hub_options options = settings.hub_options();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
   const Json entry = entry_of(path, options);

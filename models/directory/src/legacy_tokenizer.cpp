@@ -1,6 +1,7 @@
 #include "legacy_tokenizer.hpp"
 
 #include "config.hpp"
+#include "made_json.hpp"
 #include "pre_tokenizer_steps.hpp"
 
 #include "quern/base/files.hpp"
@@ -9,23 +10,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <initializer_list>
 #include <utility>
 
 namespace quern::directory {
 namespace {
-
-Json object(std::initializer_list<std::pair<std::string_view, Json>> members) {
-  Json::Members made;
-  for (const auto& [name, value] : members) made.push_back({std::string(name), value});
-  return Json(std::move(made));
-}
-
-Json json_text(std::string_view text) { return Json(std::string(text)); }
-
-Json byte_level(bool use_regex) {
-  return object({{"type", json_text("ByteLevel")}, {"add_prefix_space", Json(false)}, {"use_regex", Json(use_regex)}});
-}
 
 Json merges_of(std::string_view text) {
   Json::List merges;
@@ -39,7 +27,8 @@ Json merges_of(std::string_view text) {
   return Json(std::move(merges));
 }
 
-/// `added_tokens_decoder` of tokenizer_config.json: tokens by their ids as texts.
+}  // namespace
+
 Json added_tokens_of(const JsonFile& config) {
   constexpr std::string_view field = "added_tokens_decoder";
   Json::List added;
@@ -58,8 +47,6 @@ Json added_tokens_of(const JsonFile& config) {
   return Json(std::move(added));
 }
 
-}  // namespace
-
 std::optional<JsonFile> read_vocabulary_and_merges(const std::string& folder, std::uint64_t most_bytes, std::size_t most_values) {
   const auto vocabulary = JsonFile::find(path_in(folder, "vocab.json"), most_bytes, most_values);
   std::string merges;
@@ -74,19 +61,13 @@ std::optional<JsonFile> read_vocabulary_and_merges(const std::string& folder, st
     throw Error(QUERN_UNSUPPORTED,
                 concat(folder, ": has vocab.json and merges.txt without tokenizer.json, and 'tokenizer_class' is ", in_quotes(name, 48),
                        "; GPT2Tokenizer and Qwen2Tokenizer are read so, save others with transformers"));
-  Json pre_tokenizer = byte_level(true);
-  if (is_qwen2) {
-    const Json split = object({{"type", json_text("Split")},
-                               {"pattern", object({{"Regex", json_text(qwen2_expression)}})},
-                               {"behavior", json_text("Isolated")},
-                               {"invert", Json(false)}});
-    pre_tokenizer = object({{"type", json_text("Sequence")}, {"pretokenizers", Json(Json::List{split, byte_level(false)})}});
-  }
-  Json whole = object({{"added_tokens", added_tokens_of(*config)},
-                       {"normalizer", is_qwen2 ? object({{"type", json_text("NFC")}}) : Json()},
-                       {"pre_tokenizer", std::move(pre_tokenizer)},
-                       {"decoder", byte_level(true)},
-                       {"model", object({{"type", json_text("BPE")}, {"vocab", vocabulary->json()}, {"merges", merges_of(merges)}})}});
+  Json pre_tokenizer = is_qwen2 ? byte_level_matches(qwen2_expression) : byte_level(true);
+  Json whole =
+      json_object({{"added_tokens", added_tokens_of(*config)},
+                   {"normalizer", is_qwen2 ? json_object({{"type", json_text("NFC")}}) : Json()},
+                   {"pre_tokenizer", std::move(pre_tokenizer)},
+                   {"decoder", byte_level(true)},
+                   {"model", json_object({{"type", json_text("BPE")}, {"vocab", vocabulary->json()}, {"merges", merges_of(merges)}})}});
   return JsonFile::made_of(path_in(folder, "vocab.json"), std::move(whole));
 }
 

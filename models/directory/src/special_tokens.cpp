@@ -14,17 +14,6 @@ namespace {
 constexpr std::string_view tokenizer_config_name = "tokenizer_config.json";
 constexpr std::uint64_t most_template_bytes = 1 << 20;
 
-/// A token as tokenizer_config.json names it: by its text, or by an object with the text as `content`.
-std::optional<std::uint64_t> named_token(const JsonFile& file, std::string_view name, const TokenList& list) {
-  const Json* value = file.json().find(name);
-  if (value != nullptr && value->is_object()) value = value->find("content");
-  const auto text = text_of(file, name, value);
-  if (!text) return std::nullopt;
-  const auto id = list.find(*text);
-  if (!id) throw file.bad(name, concat("is ", in_quotes(*text, 48), ", which is no token of tokenizer.json"));
-  return id;
-}
-
 /// One id or a list of them, each a token.
 std::vector<std::uint64_t> ids_of(const JsonFile& file, std::string_view name, const Json* value, const TokenList& list) {
   std::vector<std::uint64_t> ids;
@@ -62,6 +51,16 @@ void write_named_templates(const JsonFile& file, const Json::List& list, gguf::W
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> named_token(const JsonFile& file, std::string_view name, const TokenList& list) {
+  const Json* value = file.json().find(name);
+  if (value != nullptr && value->is_object()) value = value->find("content");
+  const auto text = text_of(file, name, value);
+  if (!text) return std::nullopt;
+  const auto id = list.find(*text);
+  if (!id) throw file.bad(name, concat("is ", in_quotes(*text, 48), ", which is no token of the tokenizer"));
+  return id;
+}
 
 void write_special_tokens(const std::string& folder, const Config& config, const TokenList& list, gguf::Writer& keys) {
   const auto tokenizer = JsonFile::find(path_in(folder, tokenizer_config_name));

@@ -3,6 +3,8 @@
 #include "config.hpp"
 #include "legacy_tokenizer.hpp"
 #include "pre_tokenizer_steps.hpp"
+#include "ranked_files.hpp"
+#include "sentencepiece_file.hpp"
 #include "sentencepiece_json.hpp"
 
 #include "quern/base/terminal_text.hpp"
@@ -13,10 +15,6 @@
 
 namespace quern::directory {
 namespace {
-
-constexpr std::uint64_t most_file_bytes = 64 << 20;
-constexpr std::size_t most_values = 2'500'000;                         // 262,144 tokens and 514,906 merges as pairs are 1.8 million
-constexpr std::uint64_t most_tokens = 1 << 20, most_merges = 1 << 20;  // as models/tokenizer has them
 
 /// Tokens by id while they are collected.
 class Tokens {
@@ -242,6 +240,13 @@ std::vector<double> read_pieces(const JsonFile& file, const Json& model, Tokens&
   return scores;
 }
 
+}  // namespace
+
+std::optional<std::uint64_t> TokenList::find(std::string_view text) const noexcept {
+  const auto at = std::ranges::find(tokens, text);
+  return at == tokens.end() ? std::nullopt : std::optional(static_cast<std::uint64_t>(at - tokens.begin()));
+}
+
 void fill_up(TokenList& list, std::uint64_t rows) {
   if (list.tokens.size() < rows) {
     list.tokens.resize(static_cast<std::size_t>(rows));
@@ -254,28 +259,27 @@ void fill_up(TokenList& list, std::uint64_t rows) {
   }
 }
 
-}  // namespace
-
-std::optional<std::uint64_t> TokenList::find(std::string_view text) const noexcept {
-  const auto at = std::ranges::find(tokens, text);
-  return at == tokens.end() ? std::nullopt : std::optional(static_cast<std::uint64_t>(at - tokens.begin()));
-}
-
 TokenList write_tokenizer_keys(const std::string& folder, std::uint64_t rows, gguf::Writer& keys) {
-  auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_file_bytes, most_values);
-  if (!file) file = read_vocabulary_and_merges(folder, most_file_bytes, most_values);
-  if (!file)
+  auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_tokenizer_bytes, most_tokenizer_values);
+  if (!file) file = read_tekken(folder);
+  if (!file) file = read_vocabulary_and_merges(folder, most_tokenizer_bytes, most_tokenizer_values);
+  if (!file) file = read_tiktoken(folder);
+  if (rows > most_tokens)
     throw Error(QUERN_UNSUPPORTED,
-                concat(folder,
-                       ": has no tokenizer.json, nor vocab.json with merges.txt, the forms of tokenizer that are read; save "
-                       "the tokenizer with transformers, or use a GGUF file of the model"));
+                concat(folder, ": the table of embeddings has ", rows, " rows; at most ", most_tokens, " tokens are read"));
+  if (!file) {
+    if (auto list = write_sentencepiece_file(folder, rows, keys)) return std::move(*list);
+    throw Error(
+        QUERN_UNSUPPORTED,
+        concat(
+            folder,
+            ": has no tokenizer.json, nor tekken.json, vocab.json with merges.txt, *.tiktoken or tokenizer.model, the forms of tokenizer that "
+            "are read; save the tokenizer with transformers, or use a GGUF file of the model"));
+  }
   const Json& model = require_object(*file, "model", file->json().find("model"));
   const std::string type = text_of(*file, "model.type", model.find("type")).value_or("BPE");
   if (number_of(*file, "model.dropout", model.find("dropout")).value_or(0) != 0)
     throw file->unsupported("model.dropout", "is set; a text would have other tokens each time");
-  if (rows > most_tokens)
-    throw Error(QUERN_UNSUPPORTED,
-                concat(folder, ": the table of embeddings has ", rows, " rows; at most ", most_tokens, " tokens are read"));
   TokenList list;
   Tokens tokens(*file, list);
   std::vector<double> scores;

@@ -11,6 +11,10 @@
 
 namespace quern::directory {
 
+inline constexpr std::uint64_t most_tokenizer_bytes = 64 << 20;               // of a file
+inline constexpr std::size_t most_tokenizer_values = 2'500'000;               // 262,144 tokens and 514,906 merges as pairs are 1.8 million
+inline constexpr std::uint64_t most_tokens = 1 << 20, most_merges = 1 << 20;  // as models/tokenizer has them
+
 /// As tokenizer.ggml.token_type has them; 0 is nobody's yet.
 namespace token_type {
 inline constexpr std::int32_t normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6;
@@ -24,6 +28,9 @@ struct TokenList {
 
   std::optional<std::uint64_t> find(std::string_view text) const noexcept;
 };
+
+/// Makes a token [PADn] of type unused of each id without one, up to `rows` at least.
+void fill_up(TokenList& list, std::uint64_t rows);
 
 /// Writes model, rule, tokens, types and merges. The list is filled up to `rows`, those of the table of embeddings, as GGUF files are.
 /// Throws Error(QUERN_BAD_MODEL) and Error(QUERN_UNSUPPORTED) naming file and field.

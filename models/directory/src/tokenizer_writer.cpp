@@ -36,6 +36,10 @@ class TokenizerWriter {
         throw refused("tokenizer.ggml.pre", concat("is ", in_quotes(named, 48), ", whose steps cannot be written as tokenizer.json"));
     } else if (model.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false)) {
       throw refused("tokenizer.ggml.remove_extra_whitespaces", "is true, which cannot be written as tokenizer.json");
+    } else if (model.array_shape("tokenizer.ggml.precompiled_charsmap")) {
+      throw refused("tokenizer.ggml.precompiled_charsmap", "is there, which cannot be written as tokenizer.json");
+    } else if (model.array_shape("quern.added_token_flags")) {
+      throw refused("quern.added_token_flags", "is there; tokens that take the white space beside them are not written");
     }
     for (std::int32_t id = 0; id < tokenizer.size(); ++id) add(id);
   }

@@ -1,13 +1,12 @@
 // hub::find: names into paths, from the cache alone.
 #include "cached.hpp"
+#include "directory_files.hpp"
 #include "url_store.hpp"
 
 #include "quern/graph/file_error.hpp"
 
 #include <algorithm>
 #include <exception>
-#include <optional>
-#include <string_view>
 
 namespace quern::hub {
 
@@ -16,8 +15,6 @@ Error not_in_cache(const ModelName& name, const std::string& where) {
                concat(name.text, " is not in ", where, "; quern pull ", name.text, " gets it, quern list shows what is there"));
 }
 
-namespace {
-
 std::vector<Snapshot> all_snapshots_of(const ModelName& name, const Settings& settings) {
   const RepositoryFolder repository{settings.cache, name.repository};
   if (name.revision.empty()) return read_snapshots(repository);
@@ -25,8 +22,6 @@ std::vector<Snapshot> all_snapshots_of(const ModelName& name, const Settings& se
   if (const auto commit = repository.commit_of(name.revision)) snapshots.push_back(read_snapshot(repository, *commit));
   return snapshots;
 }
-
-}  // namespace
 
 std::vector<Snapshot> snapshots_of(const ModelName& name, const Settings& settings) {
   std::vector<Snapshot> snapshots = all_snapshots_of(name, settings);
@@ -53,23 +48,34 @@ Found find_in(const std::vector<Snapshot>& snapshots, const ModelName& name) {
   std::rethrow_exception(first);
 }
 
-namespace {
-
-bool is_model_directory(const Snapshot& snapshot) {
-  const auto has = [&](std::string_view path) { return std::ranges::find(snapshot.paths, path) != snapshot.paths.end(); };
-  return has("config.json") && (has("model.safetensors") || has("model.safetensors.index.json"));
+std::vector<std::size_t> files_of_directory(const Snapshot& snapshot) {
+  const DirectoryFiles found = directory_files(snapshot.paths);
+  if (!found.is_model()) return {};
+  std::vector<std::size_t> files = {*found.config};
+  if (found.weights) {
+    files.push_back(*found.weights);
+  } else {
+    constexpr std::uint64_t most = 32 << 20;
+    const std::string path = (snapshot.repository.snapshot(snapshot.commit) / snapshot.paths[*found.index]).string();
+    std::string text;
+    if (base::read_file(path, text, {.most = most})) return {};
+    files.push_back(*found.index);
+    try {
+      for (const std::string& shard : shards_of_index(text, path)) {
+        const auto at = std::ranges::find(snapshot.paths, shard);
+        if (at == snapshot.paths.end()) return {};  // a pull that did not end
+        files.push_back(static_cast<std::size_t>(at - snapshot.paths.begin()));
+      }
+    } catch (const Error&) { return {}; }  // an index that was spoiled here: what it names is not known
+  }
+  files.insert(files.end(), found.others.begin(), found.others.end());
+  return files;
 }
 
-/// The folder of a repository that has a model as a directory, and no GGUF file.
-std::optional<std::string> find_directory(const ModelName& name, const Settings& settings) {
-  if (!name.selector.empty()) return std::nullopt;
-  const std::vector<Snapshot> snapshots = all_snapshots_of(name, settings);
-  if (std::ranges::any_of(snapshots, [](const Snapshot& s) { return !s.variants.empty(); })) return std::nullopt;
-  const auto found = std::ranges::find_if(snapshots, is_model_directory);
-  return found == snapshots.end() ? std::nullopt : std::optional(found->repository.snapshot(found->commit).string());
+bool means_directory(const std::vector<Snapshot>& snapshots, const ModelName& name) {
+  if (!name.selector.empty()) return selects_directory(name.selector);
+  return std::ranges::all_of(snapshots, [](const Snapshot& s) { return s.variants.empty(); });
 }
-
-}  // namespace
 
 std::string find(const std::string& text, const Settings& settings) {
   const ModelName name = parse_model_name(text, settings.endpoint);
@@ -78,7 +84,12 @@ std::string find(const std::string& text, const Settings& settings) {
     if (!model) throw not_in_cache(name, settings.url_cache);
     return model->path();
   }
-  if (const std::optional<std::string> folder = find_directory(name, settings)) return *folder;
+  const std::vector<Snapshot> all = all_snapshots_of(name, settings);
+  if (means_directory(all, name)) {
+    const auto found = std::ranges::find_if(all, [](const Snapshot& s) { return !files_of_directory(s).empty(); });
+    if (found != all.end()) return found->repository.snapshot(found->commit).string();
+    if (!name.selector.empty()) throw not_in_cache(name, settings.cache);
+  }
   const std::vector<Snapshot> snapshots = snapshots_of(name, settings);
   const Found found = find_in(snapshots, name);
   return (found.snapshot->repository.snapshot(found.snapshot->commit) / found.variant->first).string();

@@ -1,6 +1,8 @@
 // hub::pull: a model's files from the hub or a URL into their cache.
 #include "cache_layout.hpp"
+#include "directory_files.hpp"
 #include "download.hpp"
+#include "fetch.hpp"
 #include "files.hpp"
 #include "http.hpp"
 #include "patience.hpp"
@@ -12,6 +14,7 @@
 #include "quern/graph/file_error.hpp"
 #include "quern/models/hub.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace quern::hub {
@@ -22,66 +25,125 @@ namespace {
 class Puller {
  public:
   explicit Puller(const Settings& settings)
-      : settings_(settings),
+      : told{settings, {}},
         patience(settings.tries, [this](const std::string& waiting) { return tell(waiting); }),
-        http({settings.token, settings.token.empty() ? "" : origin_of(settings.endpoint), settings.timeout, settings.least_rate,
-              [this] { return tell({}); }}) {}
+        http(http_options(settings, [this] { return tell({}); })) {}
 
   bool tell(const std::string& waiting) {
-    state_.waiting = waiting;
-    return !settings_.progress || settings_.progress(state_);
+    told.state.waiting = waiting;
+    return told.tell();
   }
   void begin_file(const std::string& name) {
-    before_ = state_.done;
-    state_.file = name;
+    before_ = told.state.done;
+    told.state.file = name;
   }
-  void expect(std::uint64_t total) { state_.total = total; }
+  void expect(std::uint64_t total) { told.state.total = total; }
   /// Of the current file.
   void moved(std::uint64_t done) {
-    state_.done = before_ + done;
+    told.state.done = before_ + done;
     if (!tell({})) throw Error(QUERN_CANCELLED, "cancelled");
   }
 
  private:
-  const Settings& settings_;
-  Progress state_;
   std::uint64_t before_ = 0;
 
  public:
+  Told told;
   Patience patience;
   Http http;
 };
 
-void rename_into_place(const fs::path& from, const fs::path& to) { check_written(base::move_file(from.string(), to.string())); }
-
-bool has_size(const fs::path& path, std::uint64_t bytes) {
-  std::error_code missing;
-  return fs::file_size(path, missing) == bytes && !missing;
+std::uint64_t bytes_of(const std::vector<RemoteFile>& files) {
+  std::uint64_t total = 0;
+  for (const RemoteFile& file : files) total += std::min(file.bytes, UINT64_MAX - total);  // as the server states them
+  return total;
 }
 
-void pull_blob(const RepositoryFolder& repository, const std::string& commit, const RemoteFile& file, const Settings& settings,
-               Puller& puller) {
-  puller.begin_file(file.path);
-  const fs::path blob = repository.blob(file.etag), named = repository.snapshot(commit) / file.path;
-  if (!has_size(named, file.bytes)) {
-    // The name is made under the lock too: of two pulls that make one link, the second would fail.
-    const Lock lock(repository.lock(file.etag), settings.waits, [&] { return puller.tell("another process downloads it"); });
-    if (!has_size(blob, file.bytes) && !has_size(named, file.bytes)) {
-      Download wanted;
-      wanted.url = concat(settings.endpoint, "/", repository.repository, "/resolve/", commit, "/", url_path(file.path));
-      wanted.label = file.path;
-      wanted.incomplete = repository.incomplete(file.etag);
-      wanted.bytes = file.bytes;
-      wanted.sha256 = file.sha256;
-      wanted.with_token = !settings.token.empty();
-      wanted.most_bytes = settings.most_bytes;
-      wanted.moved = [&](std::uint64_t done, std::uint64_t) { puller.moved(done); };
-      download(wanted, puller.http, puller.patience);
-      rename_into_place(wanted.incomplete, blob);
-    }
-    if (has_size(blob, file.bytes)) point_to_blob(repository, commit, file.path, file.etag);
+/// What is loaded of a model.
+std::uint64_t weight_bytes_of(std::vector<RemoteFile> files) {
+  std::erase_if(files, [](const RemoteFile& file) { return !file.path.ends_with(".gguf") && !file.path.ends_with(".safetensors"); });
+  return bytes_of(files);
+}
+
+/// Says how much it is, and refuses what memory or the disk cannot hold, before the first byte comes.
+void announce(const RepositoryFolder& repository, const std::string& commit, const std::vector<RemoteFile>& files, const ModelName& name,
+              Puller& puller) {
+  puller.expect(bytes_of(files));
+  if (!puller.tell({})) throw Error(QUERN_CANCELLED, "cancelled");
+  const std::uint64_t weights = weight_bytes_of(files), most = puller.told.settings.memory_bytes;
+  if (most != 0 && weights > most) {
+    const auto [needed, limit] = byte_words_apart(weights, most);
+    throw Error(QUERN_DOES_NOT_FIT, concat(name.text, " has weights of ", needed, ", and the limits of memory (--memory) are ", limit,
+                                           " together; nothing was downloaded; name a smaller model or quantisation"));
   }
-  puller.moved(file.bytes);
+  require_room_for(repository, commit, files, name.text);
+}
+
+std::string pull_variant(const ModelName& name, const RemoteRepository& remote, const Variant& chosen, const std::string& sha256,
+                         Puller& puller) {
+  if (!sha256.empty() && (chosen.files.size() != 1 || remote.files[chosen.files[0]].sha256 != sha256)) {
+    throw Error(QUERN_BAD_MODEL, concat(name.text, ": ", chosen.first, " has the SHA-256 ", remote.files[chosen.files[0]].sha256, " and ",
+                                        sha256, " was asked for; nothing was downloaded"));
+  }
+  const RepositoryFolder repository{puller.told.settings.cache, name.repository};
+  std::vector<RemoteFile> files;
+  for (const std::size_t at : chosen.files) files.push_back(remote.files[at]);
+  announce(repository, remote.commit, files, name, puller);
+  fetch_all(repository, remote.commit, files, puller.told);
+  return (repository.snapshot(remote.commit) / chosen.first).string();
+}
+
+/// A repository without a directory that is read, and with no GGUF file: says what it has.
+void refuse_other_forms(const ModelName& name, const RemoteRepository& remote, const DirectoryFiles& found) {
+  if (found.is_model()) return;
+  if (found.has_adapter)
+    throw Error(QUERN_UNSUPPORTED, concat(name.text, ": ", name.repository,
+                                          " is an adapter without its base; pull the base, and run it with "
+                                          "--adapter and the adapter's folder"));
+  if (found.config && found.pickle)
+    throw Error(QUERN_UNSUPPORTED,
+                concat(name.text, ": ", name.repository, " has its weights in ", in_quotes(remote.files[*found.pickle].path, 100),
+                       ", a pickle file, which may run code; name a repository with safetensors or GGUF files"));
+  throw Error(QUERN_NOT_FOUND, concat(name.text, ": there is no whole GGUF model in ", name.repository,
+                                      ", nor config.json with model.safetensors or its index"));
+}
+
+/// The shards that the index names, which is downloaded for it.
+std::vector<RemoteFile> pull_index(const RepositoryFolder& repository, const RemoteRepository& remote, const RemoteFile& index,
+                                   Puller& puller) {
+  constexpr std::uint64_t most = 32 << 20;
+  if (index.bytes > most)
+    throw Error(QUERN_BAD_MODEL,
+                concat(index.path, " has ", byte_words(index.bytes), "; an index of at most ", byte_words(most), " is read"));
+  fetch_all(repository, remote.commit, {index}, puller.told);
+  std::string text;
+  check_read(base::read_file((repository.snapshot(remote.commit) / index.path).string(), text, {.most = most}));
+  std::vector<RemoteFile> shards;
+  for (const std::string& shard : shards_of_index(text, index.path)) {
+    const auto at = std::ranges::find(remote.files, shard, &RemoteFile::path);
+    if (at == remote.files.end())
+      throw Error(QUERN_BAD_MODEL,
+                  concat(index.path, ": names ", in_quotes(shard, 100), ", which ", repository.repository, " does not have"));
+    shards.push_back(*at);
+  }
+  return shards;
+}
+
+/// config.json comes last: a folder without it is no model yet.
+std::string pull_directory(const ModelName& name, const RemoteRepository& remote, const DirectoryFiles& found, Puller& puller) {
+  const RepositoryFolder repository{puller.told.settings.cache, name.repository};
+  std::vector<RemoteFile> files;
+  if (found.weights) files.push_back(remote.files[*found.weights]);
+  else files = pull_index(repository, remote, remote.files[*found.index], puller);
+  for (const std::size_t at : found.others) files.push_back(remote.files[at]);
+  const RemoteFile& config = remote.files[*found.config];
+  std::vector<RemoteFile> all = files;
+  all.push_back(config);
+  if (found.index) all.push_back(remote.files[*found.index]);
+  announce(repository, remote.commit, all, name, puller);
+  fetch_all(repository, remote.commit, files, puller.told);
+  fetch_all(repository, remote.commit, {config}, puller.told);
+  return repository.snapshot(remote.commit).string();
 }
 
 std::string pull_from_hub(const ModelName& name, const std::string& sha256, const Settings& settings) {
@@ -90,23 +152,25 @@ std::string pull_from_hub(const ModelName& name, const std::string& sha256, cons
   std::vector<std::string> paths;
   for (const RemoteFile& file : remote.files) paths.push_back(file.path);
   const std::vector<Variant> variants = variants_of(paths);
-  if (variants.empty() && remote.refused > 0)
+  const DirectoryFiles directory = directory_files(paths);
+  const bool as_directory = selects_directory(name.selector) || (name.selector.empty() && variants.empty());
+  if (variants.empty() && !directory.is_model() && remote.refused > 0)
     throw Error(QUERN_NOT_FOUND,
                 concat(name.text, ": there is no whole GGUF model among the ", counted(remote.files.size(), "file"), " of ",
                        name.repository, " that may be taken; the hub lists ", remote.refused, " more whose name or sum is refused"));
-  const Variant& chosen = choose_variant(variants, name);
-  if (!sha256.empty() && (chosen.files.size() != 1 || remote.files[chosen.files[0]].sha256 != sha256)) {
-    throw Error(QUERN_BAD_MODEL, concat(name.text, ": ", chosen.first, " has the SHA-256 ", remote.files[chosen.files[0]].sha256, " and ",
-                                        sha256, " was asked for; nothing was downloaded"));
+  std::string path;
+  if (as_directory) {
+    refuse_other_forms(name, remote, directory);
+    if (!sha256.empty())
+      throw Error(QUERN_INVALID_ARGUMENT, concat("a SHA-256 was given, and ", name.text, " is a directory of several files"));
+    path = pull_directory(name, remote, directory, puller);
+  } else {
+    path = pull_variant(name, remote, choose_variant(variants, name), sha256, puller);
   }
-  std::uint64_t total = 0;
-  for (const std::size_t at : chosen.files) total += remote.files[at].bytes;
-  puller.expect(total);
-  const RepositoryFolder repository{settings.cache, name.repository};
-  for (const std::size_t at : chosen.files) pull_blob(repository, remote.commit, remote.files[at], settings, puller);
   const std::string revision = name.revision.empty() ? "main" : name.revision;
-  if (revision != remote.commit && !remote.commit.starts_with(revision)) write_small(repository.ref(revision), remote.commit);
-  return (repository.snapshot(remote.commit) / chosen.first).string();
+  if (revision != remote.commit && !remote.commit.starts_with(revision))
+    write_small(RepositoryFolder{settings.cache, name.repository}.ref(revision), remote.commit);
+  return path;
 }
 
 /// A URL for each part of a split file.
@@ -160,7 +224,7 @@ UrlFile pull_url_file(const std::string& url, const fs::path& folder, const std:
   };
   const Downloaded done = download(wanted, puller.http, puller.patience);
   require_gguf(wanted.incomplete, url);
-  rename_into_place(wanted.incomplete, folder / file.name);
+  check_written(base::move_file(wanted.incomplete.string(), (folder / file.name).string()));
   fs::remove(tag, failed);
   file.bytes = done.bytes;
   file.sha256 = done.sha256;

@@ -36,11 +36,11 @@ std::set<std::string> linked_blobs(const RepositoryFolder& repository) {
   return names;
 }
 
-/// A variant's files go; the answer has the blobs that they were and the bytes of those that were no links.
-std::uint64_t remove_files(const Snapshot& snapshot, const Variant& variant, std::set<std::string>& blobs) {
+/// Files of a snapshot go; the answer has the blobs that they were and the bytes of those that were no links.
+std::uint64_t remove_files(const Snapshot& snapshot, const std::vector<std::size_t>& files, std::set<std::string>& blobs) {
   const fs::path root = snapshot.repository.snapshot(snapshot.commit);
   std::uint64_t freed = 0;
-  for (const std::size_t at : variant.files) {
+  for (const std::size_t at : files) {
     const fs::path path = root / snapshot.paths[at];
     std::error_code failed;
     if (fs::is_symlink(path, failed)) {
@@ -89,15 +89,25 @@ std::uint64_t remove_url_model(const ModelName& name, const Settings& settings) 
 std::uint64_t remove(const std::string& text, const Settings& settings) {
   const ModelName name = parse_model_name(text, settings.endpoint);
   if (!name.url.empty()) return remove_url_model(name, settings);
-  const std::vector<Snapshot> snapshots = snapshots_of(name, settings);
   std::set<std::string> blobs;
   std::uint64_t freed = 0;
+  if (const std::vector<Snapshot> all = all_snapshots_of(name, settings); means_directory(all, name)) {
+    bool found = false;
+    for (const Snapshot& snapshot : all) {
+      const std::vector<std::size_t> files = files_of_directory(snapshot);
+      found = found || !files.empty();
+      freed += remove_files(snapshot, files, blobs);
+    }
+    if (found) return freed + remove_blobs(all.front().repository, blobs);
+    if (!name.selector.empty()) throw not_in_cache(name, settings.cache);
+  }
+  const std::vector<Snapshot> snapshots = snapshots_of(name, settings);
   if (name.selector.empty()) {
     for (const Snapshot& snapshot : snapshots)
-      for (const Variant& variant : snapshot.variants) freed += remove_files(snapshot, variant, blobs);
+      for (const Variant& variant : snapshot.variants) freed += remove_files(snapshot, variant.files, blobs);
   } else {
     const Found found = find_in(snapshots, name);
-    freed += remove_files(*found.snapshot, *found.variant, blobs);
+    freed += remove_files(*found.snapshot, found.variant->files, blobs);
   }
   return freed + remove_blobs(snapshots.front().repository, blobs);
 }

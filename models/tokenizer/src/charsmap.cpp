@@ -2,10 +2,19 @@
 #include "charsmap.hpp"
 
 #include "quern/graph/error.hpp"
+#include "quern/models/base64.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace quern::tokenizer {
+namespace {
+
+// What stands for one character of NFKC has at most 33 bytes, and what it stands for 16. A table with longer ones could make a text grow
+// and its reading slow without bound.
+constexpr std::size_t most_entry_bytes = 256;
+
+}  // namespace
 
 // A unit of the trie (Darts-clone): bits 0-7 the byte that leads here, 8 whether a value follows, 10-30 the offset to the children, in 256s
 // where bit 9 is set. A unit that is a value has bit 31.
@@ -19,51 +28,55 @@ Charsmap::Charsmap(std::string_view bytes) {
   trie_.resize(size / 4);
   std::memcpy(trie_.data(), bytes.data() + sizeof size, size);
   replacements_ = bytes.substr(sizeof size + size);
+  for (std::size_t at = 0; at < replacements_.size();) {
+    const std::size_t end = std::min(replacements_.find('\0', at), replacements_.size());
+    if (end - at > most_entry_bytes)
+      throw Error(QUERN_BAD_MODEL, concat("'precompiled_charsmap' puts ", end - at, " bytes in the place of a character; at most ",
+                                          most_entry_bytes, " are accepted"));
+    at = end + 1;
+  }
 }
 
 Charsmap Charsmap::from_base64(std::string_view text) { return Charsmap(decode_base64("precompiled_charsmap", text)); }
 
-std::optional<std::string_view> Charsmap::replacement(std::string_view text) const {
+template <typename Visit>
+void Charsmap::each_entry(std::string_view text, const Visit& visit) const {
   const auto offset = [](std::uint32_t unit) { return (unit >> 10) << ((unit & 1u << 9) >> 6); };
-  std::size_t node = offset(trie_[0]);
-  for (const char c : text) {
+  std::size_t node = offset(trie_[0]), length = 0;
+  for (const char c : text.substr(0, most_entry_bytes)) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte == 0) break;
+    if (byte == 0) return;
     node ^= byte;
-    if (node >= trie_.size()) return std::nullopt;
+    if (node >= trie_.size()) return;
     const std::uint32_t unit = trie_[node];
-    if ((unit & (1u << 31 | 0xFFu)) != byte) return std::nullopt;
+    if ((unit & (1u << 31 | 0xFFu)) != byte) return;
     node ^= offset(unit);
-    if (node >= trie_.size()) return std::nullopt;
+    if (node >= trie_.size()) return;
+    ++length;
     if ((unit >> 8 & 1) == 0) continue;
     const std::size_t start = trie_[node] & ~(1u << 31);
-    if (start >= replacements_.size()) return std::nullopt;
+    if (start >= replacements_.size()) return;
     const std::string_view rest = std::string_view(replacements_).substr(start);
-    return rest.substr(0, std::min(rest.find('\0'), rest.size()));
+    if (!visit(Entry{length, rest.substr(0, std::min(rest.find('\0'), rest.size()))})) return;
   }
-  return std::nullopt;
 }
 
-std::string decode_base64(std::string_view field, std::string_view text) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::size_t end = text.find_last_not_of('=') + 1;
-  if (text.size() % 4 != 0 || text.size() - end > 2)
-    throw Error(QUERN_BAD_MODEL, concat("'", field, "' has base64 of ", text.size(), " characters, which is not whole"));
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (std::size_t i = 0; i < end; ++i) {
-    const std::size_t digit = digits.find(text[i]);
-    if (digit == digits.npos) throw Error(QUERN_BAD_MODEL, concat("'", field, "' has base64 with another character at place ", i));
-    bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    count += 6;
-    if (count >= 8) {
-      count -= 8;
-      bytes += static_cast<char>(bits >> count & 0xFF);
-    }
-  }
-  return bytes;
+std::optional<Charsmap::Entry> Charsmap::shortest(std::string_view text) const {
+  std::optional<Entry> found;
+  each_entry(text, [&](const Entry& entry) {
+    found = entry;
+    return false;
+  });
+  return found;
+}
+
+std::optional<Charsmap::Entry> Charsmap::longest(std::string_view text) const {
+  std::optional<Entry> found;
+  each_entry(text, [&](const Entry& entry) {
+    found = entry;
+    return true;
+  });
+  return found;
 }
 
 }  // namespace quern::tokenizer

@@ -1,6 +1,7 @@
 // The table of normalisations of SentencePiece: a trie of what is replaced, in two arrays, and the replacements.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,15 +17,23 @@ class Charsmap {
   /// The same, in base64.
   static Charsmap from_base64(std::string_view text);
 
-  /// What stands for the shortest entry that `text` starts with, as the package tokenizers takes it.
-  std::optional<std::string_view> replacement(std::string_view text) const;
+  /// An entry that a text starts with: its bytes, and what stands for them.
+  struct Entry {
+    std::size_t length;
+    std::string_view replacement;
+  };
+  /// The shortest one, as the package tokenizers takes it.
+  std::optional<Entry> shortest(std::string_view text) const;
+  /// The longest one, as the package sentencepiece takes it.
+  std::optional<Entry> longest(std::string_view text) const;
 
  private:
+  /// Calls visit(entry) for each entry that `text` starts with, the shortest first, until it returns false.
+  template <typename Visit>
+  void each_entry(std::string_view text, const Visit& visit) const;
+
   std::vector<std::uint32_t> trie_;
   std::string replacements_;
 };
-
-/// Throws Error(QUERN_BAD_MODEL) naming `field`.
-std::string decode_base64(std::string_view field, std::string_view text);
 
 }  // namespace quern::tokenizer

@@ -86,12 +86,18 @@ std::string_view choose_pre_tokenizer(const gguf::File& file, std::string_view w
   return named.empty() && is_byte_level(file) ? assumed_pre : named;
 }
 
-void refuse_normalisation_map(const gguf::File& file) {
-  constexpr std::string_view key = "tokenizer.ggml.precompiled_charsmap";
-  const auto map = file.array_shape(key);
-  if (map && map->count > 0)
-    throw Error(QUERN_UNSUPPORTED, concat(file.name(), ": ", key, " has ", map->count,
-                                          " bytes; a vocabulary that normalises its text by a table is not offered"));
+/// The table of normalisations; empty where there is none.
+std::string read_charsmap(const gguf::File& file) {
+  constexpr std::uint64_t most = 16 << 20;  // that of nmt_nfkc has a quarter of a million bytes
+  const auto found = file.find_ints(field::charsmap);
+  if (!found) return {};
+  if (found->element_type() != gguf::ValueType::u8 && found->element_type() != gguf::ValueType::i8)
+    throw file.bad_key(field::charsmap, "is no array of bytes");
+  check_count(file, field::charsmap, found->size(), most);
+  std::string bytes;
+  bytes.reserve(found->size());
+  for (std::uint64_t i = 0; i < found->size(); ++i) bytes += static_cast<char>((*found)[i]);
+  return bytes;
 }
 
 }  // namespace
@@ -111,20 +117,22 @@ std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file, std::stri
   std::vector<std::int32_t> types;
   std::vector<double> scores;
   std::vector<AddedToken> added;
+  std::string charsmap;
   const bool byte_level = view.model == "gpt2", has_steps = view.model == "huggingface";
-  if (byte_level || has_steps || view.model == "llama") {  // another model is refused by name, not for what it lacks
+  if (byte_level || has_steps || tokenizer::is_sentencepiece(view.model)) {  // another model is refused by name, not for what it lacks
     tokens = read_strings(file, field::tokens, tokenizer::max_tokens);
     types = read_types(file);
     scores = read_scores(file);
+    added = read_added(file);
+    view.added = added;
     if (has_steps) {
       view.steps = file.require_string("quern.tokenizer_steps");
-      added = read_added(file);
-      view.added = added;
       if (file.array_shape(field::merges)) merges = read_strings(file, field::merges, tokenizer::max_merges);
     } else if (byte_level) {
       merges = read_strings(file, field::merges, tokenizer::max_merges);
     } else {
-      refuse_normalisation_map(file);
+      charsmap = read_charsmap(file);
+      view.charsmap = charsmap;
     }
   }
   view.pre_tokenizer = choose_pre_tokenizer(file, pre_tokenizer);
@@ -142,7 +150,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file, std::stri
   }
   view.unknown = file.find_u64("tokenizer.ggml.unknown_token_id");
   view.add_bos = starts_with_bos(file, view);
-  view.add_eos = file.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
+  view.add_eos = file.find_bool("tokenizer.ggml.add_eos_token").value_or(view.model == "t5" && view.eos);
   view.add_space_prefix = file.find_bool("tokenizer.ggml.add_space_prefix");
   view.space_prefix_at_start_only = file.find_bool("quern.space_prefix_at_start_only").value_or(false);
   view.remove_extra_whitespaces = file.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);

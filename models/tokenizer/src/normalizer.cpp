@@ -180,9 +180,9 @@ void Normalizer::run(const Precompiled& step, NormalText& text) {
   NormalText out = text.empty_copy();
   const std::string_view bytes = text.bytes;
   const auto add = [&](std::size_t begin, std::size_t end) {
-    const auto replacement = step.map->replacement(bytes.substr(begin, end - begin));
-    if (replacement) out.add(*replacement, text, begin);
-    return replacement.has_value();
+    const auto entry = step.map->shortest(bytes.substr(begin, end - begin));
+    if (entry) out.add(entry->replacement, text, begin);
+    return entry.has_value();
   };
   constexpr std::size_t longest_cluster = 5;
   for (std::size_t at = 0; at < bytes.size();) {

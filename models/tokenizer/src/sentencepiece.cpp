@@ -1,5 +1,5 @@
 // SentencePiece's BPE: characters merge into tokens, the token of the highest score first, the leftmost of
-// equals.
+// equals. Its Unigram is best_path() with sums in f32, as the package has them.
 //
 // A text of n characters takes n log n: pairs wait in a heap, and an entry whose two symbols have changed
 // since is dropped when it comes up.
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 namespace quern::tokenizer {
@@ -32,15 +33,26 @@ std::string with_space_marks(std::string_view text) {
 
 // User-defined tokens as they look in a normalised text. Converters write some with plain spaces; where both
 // spellings are there, the first token keeps the place.
-std::vector<Marker> user_defined_markers(const Vocabulary& vocabulary) {
+std::vector<Marker> user_defined_markers(const Vocabulary& vocabulary, bool is_unigram) {
   std::vector<Marker> markers;
-  for (std::int32_t id = 0; id < vocabulary.size(); ++id)
-    if (vocabulary.type(id) == TokenType::user_defined && !vocabulary.text(id).empty())
-      markers.push_back({with_space_marks(vocabulary.text(id)), id, true, !vocabulary.is_marker(id)});
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+    const std::string_view text = vocabulary.text(id);
+    if (vocabulary.type(id) != TokenType::user_defined || text.empty()) continue;
+    // The others are part of the path there.
+    if (!is_unigram || vocabulary.is_marker(id) || text.find(' ') != text.npos)
+      markers.push_back({with_space_marks(text), id, true, !vocabulary.is_marker(id)});
+  }
   std::ranges::stable_sort(markers, {}, &Marker::text);
   const auto rest = std::ranges::unique(markers, {}, &Marker::text);
   markers.erase(rest.begin(), rest.end());
   return markers;
+}
+
+PrefixIndex user_defined_index(const Vocabulary& vocabulary) {
+  std::vector<PrefixIndex::Entry> entries;
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id)
+    if (vocabulary.type(id) == TokenType::user_defined && !vocabulary.text(id).empty()) entries.push_back({vocabulary.text(id), id});
+  return PrefixIndex(std::move(entries));
 }
 
 std::vector<float> narrowed(std::span<const double> scores) {
@@ -71,7 +83,10 @@ bool has_byte_tokens(const Vocabulary& vocabulary) {
 SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView& view)
     : vocabulary_(vocabulary),
       scores_(narrowed(view.scores)),
-      user_defined_(user_defined_markers(vocabulary)),
+      charsmap_(view.charsmap.empty() ? std::nullopt : std::optional<Charsmap>(view.charsmap)),
+      kept_(charsmap_ ? user_defined_index(vocabulary) : PrefixIndex()),
+      user_defined_(user_defined_markers(vocabulary, view.model == "t5")),
+      is_unigram_(view.model == "t5"),
       space_prefix_(view.add_space_prefix.value_or(true)),
       prefix_at_start_only_(view.space_prefix_at_start_only),
       remove_extra_spaces_(view.remove_extra_whitespaces),
@@ -82,44 +97,75 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView&
     if (std::isnan(scores_[id])) throw Error(QUERN_BAD_MODEL, concat(field::scores, ": entry ", id, " is not a number"));
   if (!byte_fallback_ && !vocabulary.unknown)
     throw Error(QUERN_BAD_MODEL, concat(field::tokens, " has neither byte tokens nor an unknown token, so that some texts have no tokens"));
+  if (is_unigram_) index_for_unigram();
+}
+
+void SentencePiece::index_for_unigram() {
+  std::vector<PrefixIndex::Entry> entries;
+  float least = std::numeric_limits<float>::max();
+  for (std::int32_t id = 0; id < vocabulary_.size(); ++id) {
+    const std::string_view text = vocabulary_.text(id);
+    const TokenType type = vocabulary_.type(id);
+    if (type == TokenType::normal) least = std::min(least, scores_[id]);
+    const bool in_path = type == TokenType::normal ||
+                         (type == TokenType::user_defined && !vocabulary_.is_marker(id) && text.find(' ') == text.npos);
+    if (in_path && !text.empty()) entries.push_back({text, id});
+  }
+  constexpr float penalty = 10;
+  unigram_unknown_score_ = least - penalty;
+  unigram_tokens_ = PrefixIndex(std::move(entries));
+}
+
+SentencePiece::Normalised SentencePiece::normalise_at(std::string_view text, std::size_t at, std::uint64_t& steps_left) const {
+  if (charsmap_) {
+    const std::string_view rest = text.substr(at);
+    std::size_t kept = 0;
+    kept_.each(rest, steps_left, [&](std::int32_t, std::size_t length) { kept = length; });
+    if (kept > 0) return {rest.substr(0, kept), kept};
+    if (const auto entry = charsmap_->longest(rest)) return {entry->replacement, entry->length};
+  }
+  const Char c = decode_char(text, at);
+  return {c.valid ? text.substr(at, c.length) : replacement_character, c.length};
 }
 
 std::string SentencePiece::normalise(std::string_view text, bool prefixed, std::vector<TextRange>& foreign,
                                      std::vector<std::size_t>* origins) const {
-  std::size_t removed = 0;
-  if (remove_extra_spaces_) removed = std::min(text.find_first_not_of(' '), text.size());
-  text.remove_prefix(removed);
+  std::uint64_t steps_left = most_steps(text);
+  std::size_t at = 0;
+  while (remove_extra_spaces_ && at < text.size()) {
+    const Normalised next = normalise_at(text, at, steps_left);
+    if (next.bytes != " ") break;
+    at += next.length;
+  }
   std::string out;
-  if (text.empty()) return out;
+  const std::size_t begin = at;
+  if (begin == text.size()) return out;
   out.reserve(text.size() + text.size() / 4 + space_mark.size());
   if (prefixed) out += space_mark;
-  if (origins != nullptr) origins->assign(out.size(), removed);
-  bool after_space = false;
+  if (origins != nullptr) origins->assign(out.size(), begin);
+  bool after_space = remove_extra_spaces_;
   std::size_t bound = 0;  // of the bounds of all ranges in their order; those at the start stay in front of the prefix
-  const auto move_bounds = [&](std::size_t at, std::size_t to) {
+  const auto move_bounds = [&](std::size_t from, std::size_t to) {
     for (; bound < 2 * foreign.size(); ++bound) {
       std::size_t& place = bound % 2 == 0 ? foreign[bound / 2].begin : foreign[bound / 2].end;
-      if (place > at + removed) break;
+      if (place > from) break;
       place = to;
     }
   };
-  for (std::size_t at = 0; at < text.size();) {
-    move_bounds(at, at == 0 ? 0 : out.size());
-    const Char c = decode_char(text, at);
-    if (!c.valid) {
-      out += replacement_character;
-    } else if (c.code != ' ') {
-      out += text.substr(at, c.length);
-    } else if (!after_space || !remove_extra_spaces_) {
-      out += space_mark;
+  while (at < text.size()) {
+    move_bounds(at, at == begin ? 0 : out.size());
+    const Normalised next = normalise_at(text, at, steps_left);
+    std::string_view bytes = next.bytes;
+    while (after_space && bytes.starts_with(' ')) bytes.remove_prefix(1);
+    if (!bytes.empty()) after_space = remove_extra_spaces_ && bytes.ends_with(' ');
+    const bool unchanged = next.bytes.data() == text.data() + at;
+    for (const char& byte : bytes) {
+      if (byte == ' ') out += space_mark;
+      else out += byte;
+      const std::size_t place = unchanged ? static_cast<std::size_t>(&byte - text.data()) : at;
+      if (origins != nullptr) origins->resize(out.size(), place);
     }
-    if (origins != nullptr) {
-      const std::size_t character = origins->size();
-      for (std::size_t byte = character; byte < out.size(); ++byte)
-        origins->push_back(removed + at + (c.valid && c.code != ' ' ? byte - character : 0));
-    }
-    after_space = c.valid && c.code == ' ';
-    at += c.length;
+    at += next.length;
   }
   if (remove_extra_spaces_)
     while (out.ends_with(space_mark)) out.resize(out.size() - space_mark.size());
@@ -137,6 +183,28 @@ std::int32_t SentencePiece::find_piece(std::string_view text) const noexcept {
                          (type == TokenType::user_defined && !vocabulary_.is_marker(id));
   return spellable ? id : -1;
 }
+
+// Where the tokens of one normalised text go.
+struct SentencePiece::Output {
+  const SentencePiece& model;
+  const TokenSink& found;
+  const std::vector<std::size_t>& origins;  // of each byte of the text; empty where nobody asks for places
+  bool after_unknown = false;
+
+  void add(std::int32_t id, std::size_t byte) {
+    found.add(id, origins.empty() ? 0 : origins[byte]);
+    after_unknown = false;
+  }
+
+  void add_unknown(std::string_view part, std::size_t byte) {
+    if (model.byte_fallback_) {
+      for (std::size_t i = 0; i < part.size(); ++i) add(model.vocabulary_.byte_token(static_cast<unsigned char>(part[i])), byte + i);
+    } else if (!after_unknown) {
+      add(*model.vocabulary_.unknown, byte);  // one for a whole run
+    }
+    after_unknown = true;
+  }
+};
 
 // The symbols of one normalised text while they merge.
 struct SentencePiece::Merger {
@@ -160,8 +228,7 @@ struct SentencePiece::Merger {
   const SentencePiece& model;
   std::string_view text;
   std::span<const TextRange> foreign;
-  const TokenSink& found;
-  const std::vector<std::size_t>& origins;  // of each byte of `text`; empty where nobody asks for places
+  Output& output;
   std::vector<Symbol> symbols;
   std::vector<Candidate> heap;
   std::unordered_map<std::int32_t, std::uint32_t> splits;  // of an unused token: the length of its left part
@@ -217,38 +284,61 @@ struct SentencePiece::Merger {
     }
   }
 
-  void add(std::int32_t id, std::size_t byte) const { found.add(id, origins.empty() ? 0 : origins[byte]); }
-
-  void append_part(std::string_view part, bool& after_unknown) const {
-    const auto begin = static_cast<std::size_t>(part.data() - text.data());
-    const std::int32_t id = model.find_piece(part);
-    if (id >= 0) {
-      add(id, begin);
-    } else if (model.byte_fallback_) {
-      for (std::size_t i = 0; i < part.size(); ++i) add(model.vocabulary_.byte_token(static_cast<unsigned char>(part[i])), begin + i);
-    } else if (!after_unknown) {
-      add(*model.vocabulary_.unknown, begin);  // one for a whole run
-    }
-    after_unknown = id < 0;
-  }
-
   // An unused token is taken apart again as it was put together, down to parts that are in use.
-  void append(std::string_view piece, bool& after_unknown) const {
+  void append(std::string_view piece) {
     std::vector<std::string_view> parts{piece};
     while (!parts.empty()) {
       const std::string_view part = parts.back();
       parts.pop_back();
       const std::int32_t id = model.find_piece(part);
+      const auto begin = static_cast<std::size_t>(part.data() - text.data());
       const auto split = id >= 0 && model.vocabulary_.type(id) == TokenType::unused ? splits.find(id) : splits.end();
-      if (split == splits.end()) {
-        append_part(part, after_unknown);
-      } else {
+      if (split != splits.end()) {
         parts.push_back(part.substr(split->second));
         parts.push_back(part.substr(0, split->second));
+      } else if (id >= 0) {
+        output.add(id, begin);
+      } else {
+        output.add_unknown(part, begin);
       }
     }
   }
 };
+
+void SentencePiece::encode_merging(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, Output& output) const {
+  Merger merger{*this, text, foreign, output, {}, {}, {}};
+  merger.split_into_symbols();
+  merger.merge_all();
+  for (std::uint32_t place = 0; place != Merger::none && output.found.ids.size() <= most; place = merger.symbols[place].next) {
+    const Merger::Symbol& symbol = merger.symbols[place];
+    if (symbol.whole >= 0) output.add(symbol.whole, symbol.begin);
+    else merger.append(text.substr(symbol.begin, symbol.length));
+  }
+}
+
+void SentencePiece::encode_unigram(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, Output& output) const {
+  // A user-defined token has a tenth for each byte but the first, as measured of the package (0.2.3).
+  const auto score_of = [&](std::int32_t id, std::size_t length) {
+    if (vocabulary_.type(id) != TokenType::user_defined) return scores_[id];
+    return static_cast<float>(0.1 * static_cast<double>(length) - 0.1);
+  };
+  std::size_t at = 0;
+  const auto encode_part = [&](std::size_t end) {
+    if (output.found.ids.size() > most) return;
+    const std::string_view part = text.substr(at, end - at);
+    constexpr std::int32_t none = -2;
+    for (const PathToken& token : best_path<float>(unigram_tokens_, part, none, unigram_unknown_score_, score_of)) {
+      if (token.id != none) output.add(token.id, at + token.begin);
+      else output.add_unknown(part.substr(token.begin, token.end - token.begin), at + token.begin);
+    }
+  };
+  for (const MarkerMatcher::Match& match : user_defined_.find(text, foreign)) {
+    encode_part(match.begin);
+    output.add(match.id, match.begin);
+    at = match.end;
+  }
+  encode_part(text.size());
+}
 
 void SentencePiece::encode(std::string_view text, std::span<const TextRange> foreign, bool /*parse_special*/, std::uint64_t most,
                            const TokenSink& found) const {
@@ -257,19 +347,9 @@ void SentencePiece::encode(std::string_view text, std::span<const TextRange> for
   const std::string normalised =
       normalise(text, space_prefix_ && (!prefix_at_start_only_ || found.begin == 0), moved, found.places == nullptr ? nullptr : &origins);
   if (normalised.empty()) return;
-  Merger merger{*this, normalised, moved, found, origins, {}, {}, {}};
-  merger.split_into_symbols();
-  merger.merge_all();
-  bool after_unknown = false;
-  for (std::uint32_t place = 0; place != Merger::none && found.ids.size() <= most; place = merger.symbols[place].next) {
-    const Merger::Symbol& symbol = merger.symbols[place];
-    if (symbol.whole >= 0) {
-      merger.add(symbol.whole, symbol.begin);
-      after_unknown = false;
-    } else {
-      merger.append(merger.text.substr(symbol.begin, symbol.length), after_unknown);
-    }
-  }
+  Output output{*this, found, origins};
+  if (is_unigram_) encode_unigram(normalised, moved, most, output);
+  else encode_merging(normalised, moved, most, output);
 }
 
 std::string SentencePiece::decode(std::span<const std::int32_t> ids) const {

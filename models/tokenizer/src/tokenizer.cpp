@@ -19,6 +19,7 @@ namespace quern {
 namespace {
 
 using tokenizer::AddedRules;
+using tokenizer::is_sentencepiece;
 using tokenizer::Marker;
 using tokenizer::MarkerMatcher;
 using tokenizer::Pipeline;
@@ -35,18 +36,18 @@ bool is_special(TokenType type) noexcept { return type == TokenType::control || 
 
 // Before anything else, so that another model is refused by name and not for what it lacks.
 const VocabularyView& require_known_model(const VocabularyView& view) {
-  if (view.model != "gpt2" && view.model != "llama" && view.model != "huggingface")
+  if (view.model != "gpt2" && !is_sentencepiece(view.model) && view.model != "huggingface")
     throw Error(QUERN_UNSUPPORTED, concat("tokenizer.ggml.model is ", in_quotes(view.model, 48),
-                                          "; offered are 'gpt2' (byte-level BPE), 'llama' (SentencePiece BPE) "
+                                          "; offered are 'gpt2' (byte-level BPE), 'llama' and 't5' (SentencePiece's BPE and Unigram) "
                                           "and 'huggingface' (the steps of a tokenizer.json)"));
   return view;
 }
 
 Rules make_rules(const Vocabulary& vocabulary, const AddedRules& added, const VocabularyView& view) {
-  if (view.model == "llama") return Rules(std::in_place_type<SentencePiece>, vocabulary, view);
+  if (is_sentencepiece(view.model)) return Rules(std::in_place_type<SentencePiece>, vocabulary, view);
   if (view.add_space_prefix.value_or(false))
     throw Error(QUERN_UNSUPPORTED,
-                "tokenizer.ggml.add_space_prefix is true, which is offered for the model 'llama' only, not "
+                "tokenizer.ggml.add_space_prefix is true, which is offered for the models 'llama' and 't5', not "
                 "for 'gpt2'");
   return Rules(std::in_place_type<Pipeline>, vocabulary, added, view);
 }

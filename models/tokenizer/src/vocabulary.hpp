@@ -80,6 +80,9 @@ class Vocabulary {
   std::uint64_t seed_ = 0;
 };
 
+/// Whether tokenizer.ggml.model names one of SentencePiece's models, BPE or Unigram.
+inline bool is_sentencepiece(std::string_view model) noexcept { return model == "llama" || model == "t5"; }
+
 /// "<0x0A>" for 10.
 std::string byte_name(unsigned char byte);
 /// 10 for "<0x0A>"; -1 for anything that is not spelled so.
@@ -93,6 +96,7 @@ inline constexpr std::string_view scores = "tokenizer.ggml.scores";
 inline constexpr std::string_view ends = "quern.end_token_ids";
 inline constexpr std::string_view added = "quern.added_token_flags";
 inline constexpr std::string_view merges = "tokenizer.ggml.merges";
+inline constexpr std::string_view charsmap = "tokenizer.ggml.precompiled_charsmap";
 }  // namespace field
 
 }  // namespace quern::tokenizer

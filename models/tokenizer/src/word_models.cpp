@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <utility>
 
 namespace quern::tokenizer {
 namespace {
@@ -25,81 +25,46 @@ Unigram::Unigram(const Vocabulary& vocabulary, std::span<const double> scores, s
   if (scores.size() != static_cast<std::size_t>(vocabulary.size()))
     throw Error(QUERN_BAD_MODEL, concat(field::scores, " has ", scores.size(), " entries for ", vocabulary.size(), " tokens"));
   double least = std::numeric_limits<double>::infinity();
+  std::vector<PrefixIndex::Entry> tokens;
   for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
     const double score = scores_[static_cast<std::size_t>(id)];
     if (std::isnan(score)) throw Error(QUERN_BAD_MODEL, concat(field::scores, ": entry ", id, " is not a number"));
     if (!vocabulary.is_in_model(id)) continue;
     least = std::min(least, score);
-    if (vocabulary.is_of_model(id) && !vocabulary.text(id).empty()) sorted_.push_back(id);
+    if (vocabulary.is_of_model(id) && !vocabulary.text(id).empty()) tokens.push_back({vocabulary.text(id), id});
   }
   constexpr double penalty = 10;
   unknown_score_ = least - penalty;
-  std::ranges::sort(sorted_, {}, [&](std::int32_t id) { return vocabulary.text(id); });
+  tokens_ = PrefixIndex(std::move(tokens));
   for (unsigned byte = 0; byte < 256; ++byte) byte_ids_[byte] = vocabulary.find(byte_name(static_cast<unsigned char>(byte)));
 }
 
 void Unigram::encode(std::string_view piece, std::vector<Found>& found) const {
-  struct Best {
-    double score = 0;
-    std::int32_t id = -1;  // of the token that ends here
-    std::uint32_t start = 0;
-  };
   found.clear();
-  std::vector<Best> best(piece.size() + 1);
-  const auto offer = [&](std::size_t start, std::size_t end, std::int32_t id, double score) {
-    const double sum = best[start].score + score;
-    if (best[end].id < 0 || sum > best[end].score) best[end] = {sum, id, static_cast<std::uint32_t>(start)};
-  };
-  std::uint64_t steps_left = 256 * std::uint64_t{piece.size()} + (1 << 20);
-  for (std::size_t at = 0; at < piece.size();) {
-    const std::size_t next = at + decode_char(piece, at).length;
-    bool is_token = false;
-    // The tokens that start as the text does lie side by side; each byte narrows them.
-    auto first = sorted_.begin(), last = sorted_.end();
-    for (std::size_t end = at; end < piece.size() && first != last;) {
-      const std::size_t depth = end - at;
-      const auto byte_at = [&](std::int32_t id) {
-        const std::string_view text = vocabulary_.text(id);
-        return depth < text.size() ? static_cast<unsigned char>(text[depth]) : -1;
-      };
-      const int byte = static_cast<unsigned char>(piece[end]);
-      const auto narrowed = std::ranges::equal_range(first, last, byte, {}, byte_at);
-      first = narrowed.begin();
-      last = narrowed.end();
-      ++end;
-      if (steps_left-- == 0) throw Error(QUERN_UNSUPPORTED, "the tokens are so long and so alike that a text takes too many steps");
-      if (first == last || vocabulary_.text(*first).size() != end - at) continue;
-      offer(at, end, *first, scores_[static_cast<std::size_t>(*first)]);
-      is_token = is_token || end == next;
+  const std::vector<PathToken> path = best_path<double>(tokens_, piece, unknown_, unknown_score_, [&](std::int32_t id, std::size_t) {
+    return scores_[static_cast<std::size_t>(id)];
+  });
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (path[i].id != unknown_) {
+      found.push_back({path[i].id, path[i].begin});
+      continue;
     }
-    if (!is_token) offer(at, next, unknown_, unknown_score_);
-    at = next;
+    const std::uint32_t begin = path[i].begin;
+    while (i + 1 < path.size() && path[i + 1].id == unknown_) ++i;
+    add_unknown(piece.substr(begin, path[i].end - begin), begin, found);
   }
-  // From the end to the start; neighbours that are unknown are one.
-  std::optional<std::size_t> unknown_end;
-  const auto add_unknown = [&](std::size_t start) {
-    const std::string_view text = piece.substr(start, *unknown_end - start);
-    const auto id_of = [&](char c) { return byte_ids_[static_cast<unsigned char>(c)]; };
-    const std::int32_t whole = find_of_model(vocabulary_, text);
-    if (whole >= 0) {
-      found.push_back({whole, static_cast<std::uint32_t>(start)});
-    } else if (byte_fallback_ && std::ranges::all_of(text, [&](char c) { return id_of(c) >= 0; })) {
-      for (std::size_t i = text.size(); i-- > 0;) found.push_back({id_of(text[i]), static_cast<std::uint32_t>(start + i)});
-    } else {
-      found.push_back({unknown_, static_cast<std::uint32_t>(start)});
-    }
-    unknown_end.reset();
-  };
-  for (std::size_t end = piece.size(); end > 0; end = best[end].start) {
-    if (best[end].id == unknown_) {
-      if (!unknown_end) unknown_end = end;
-    } else {
-      if (unknown_end) add_unknown(end);
-      found.push_back({best[end].id, best[end].start});
-    }
+}
+
+void Unigram::add_unknown(std::string_view text, std::uint32_t begin, std::vector<Found>& found) const {
+  const auto id_of = [&](char c) { return byte_ids_[static_cast<unsigned char>(c)]; };
+  const std::int32_t whole = find_of_model(vocabulary_, text);
+  if (whole >= 0) {
+    found.push_back({whole, begin});
+  } else if (byte_fallback_ && std::ranges::all_of(text, [&](char c) { return id_of(c) >= 0; })) {
+    for (std::uint32_t i = 0; i < text.size(); ++i) found.push_back({id_of(text[i]), begin + i});
+  } else {
+    found.push_back({unknown_, begin});
   }
-  if (unknown_end) add_unknown(0);
-  std::ranges::reverse(found);
 }
 
 void WordPiece::encode(std::string_view piece, std::vector<Found>& found) const {

@@ -1,6 +1,7 @@
 // Models that look tokens up by their text: Unigram, WordPiece, WordLevel.
 #pragma once
 
+#include "best_path.hpp"
 #include "bpe.hpp"
 #include "vocabulary.hpp"
 
@@ -13,7 +14,7 @@
 
 namespace quern::tokenizer {
 
-/// The tokens whose scores add up to most, by Viterbi's method.
+/// The tokens whose scores add up to most. Neighbours that are unknown are one.
 class Unigram {
  public:
   /// Throws Error(QUERN_BAD_MODEL) for scores that do not fit the tokens.
@@ -21,9 +22,12 @@ class Unigram {
   void encode(std::string_view piece, std::vector<Found>& found) const;
 
  private:
+  /// A run of unknown characters, where it lies in the piece.
+  void add_unknown(std::string_view text, std::uint32_t begin, std::vector<Found>& found) const;
+
   const Vocabulary& vocabulary_;
   std::vector<double> scores_;
-  std::vector<std::int32_t> sorted_;  // ids in the order of their texts
+  PrefixIndex tokens_;
   double unknown_score_ = 0;
   std::int32_t unknown_;
   bool byte_fallback_;

@@ -31,6 +31,7 @@ hub::Settings settings_of(const quern_hub_options* options) {
   if (o.least_rate > UINT32_MAX)
     throw Error(QUERN_INVALID_ARGUMENT, concat("least_rate is ", o.least_rate, "; it takes bytes a second up to 4294967295"));
   if (o.least_rate != 0) settings.least_rate = o.least_rate;
+  settings.memory_bytes = o.memory_bytes;
   if (settings.cache.empty() || settings.url_cache.empty()) {
     throw Error(QUERN_INVALID_ARGUMENT,
                 "there is no folder for models: neither HOME nor XDG_CACHE_HOME is set; give HF_HUB_CACHE and QUERN_CACHE_DIR");

@@ -1,8 +1,7 @@
 // Tokenizers as data: the ids and the decoded text of the PyPI package tokenizers, for every model, normalizer, pre-tokenizer and decoder
 // (tests/data/tokenizer/steps.json, by scripts/train_step_tokenizers.py).
-#include "tokenizer_json.hpp"
-
 #include "refused_directory.hpp"
+#include "tokenizer_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,12 +23,7 @@ const json& golden() {
 std::unique_ptr<Tokenizer> load(const json& tokenizer) {
   const ScratchFolder scratch;
   write_text(scratch.path("tokenizer.json"), tokenizer.dump());
-  gguf::Writer keys;
-  directory::write_tokenizer_keys(scratch.path("."), 0, keys);
-  gguf::Assembly parts;
-  parts.name = "steps";
-  parts.keys = keys.bytes_of_keys();
-  return tokenizer_from_gguf(gguf::File::assemble(std::move(parts)));
+  return tokenizer_of_folder(scratch.path("."));
 }
 
 TEST(Steps, GiveTheIdsAndTheTextOfThePackage) {

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 namespace quern::test {
 namespace {
 
@@ -51,8 +53,8 @@ TEST(TokenizerFromGguf, StartsWithBeginOfTextByFamilyWhereTheFileSaysNothing) {
 
 TEST(TokenizerFromGguf, RefusesAnotherModelByNameBeforeLookingAtItsTokens) {
   GgufWriter writer;
-  writer.string("tokenizer.ggml.model", "t5");
-  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED), HasSubstr("vocabulary.gguf: tokenizer.ggml.model is 't5'"));
+  writer.string("tokenizer.ggml.model", "bert");
+  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED), HasSubstr("vocabulary.gguf: tokenizer.ggml.model is 'bert'"));
 }
 
 TEST(TokenizerFromGguf, TakesTheRuleDefaultWhereTheKeyIsMissingAndSaysSo) {
@@ -85,13 +87,41 @@ TEST(TokenizerFromGguf, RefusesARuleThatIsAskedForAndNotKnownOrOfNoUse) {
               HasSubstr("vocabulary.gguf: tokenizer_pre is 'qwen2', but only byte-level BPE"));
 }
 
-TEST(TokenizerFromGguf, RefusesATableOfNormalisations) {
+// A trie of one byte: 'a' leads to a value, whose replacement is at the start of the texts behind the trie.
+std::string table_of_a(std::string_view replacement) {
+  std::vector<std::uint32_t> units(512);
+  units[0] = 256u << 10;
+  units[256 ^ 'a'] = 'a' | 1u << 8 | (256u ^ 'a' ^ 300u) << 10;
+  units[300] = 1u << 31;
+  const std::uint32_t size = 4 * 512;
+  std::string table(4 + size, '\0');
+  std::memcpy(table.data(), &size, 4);
+  std::memcpy(table.data() + 4, units.data(), size);
+  return table.append(replacement).append(1, '\0');
+}
+
+GgufWriter with_table(const std::string& table) {
   GgufWriter writer = gguf_of(sentencepiece());
-  constexpr auto key = "tokenizer.ggml.precompiled_charsmap";
-  writer.raw_array(key, 0, 0, {});
-  EXPECT_NO_THROW(load(writer));
-  writer.raw_array(key, 0, 3, GgufWriter::Bytes(3));
-  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED), HasSubstr("vocabulary.gguf: tokenizer.ggml.precompiled_charsmap has 3 bytes"));
+  const auto* const bytes = reinterpret_cast<const std::byte*>(table.data());
+  constexpr std::uint32_t u8 = 0;
+  writer.raw_array("tokenizer.ggml.precompiled_charsmap", u8, table.size(), GgufWriter::Bytes(bytes, bytes + table.size()));
+  return writer;
+}
+
+TEST(TokenizerFromGguf, NormalisesByTheTableOfTheFile) {
+  EXPECT_THAT(pieces(*load(with_table(table_of_a(""))), "ab", {.add_bos = false, .add_eos = false}), testing::ElementsAre(space_mark, "b"));
+  EXPECT_THAT(pieces(*load(with_table(table_of_a("cd"))), "ab", {.add_bos = false, .add_eos = false}),
+              testing::ElementsAre(space_mark, "c", "d", "b"));
+}
+
+TEST(TokenizerFromGguf, RefusesATableThatIsMalformed) {
+  EXPECT_NO_THROW(load(with_table(table_of_a(std::string(256, 'c')))));
+  EXPECT_THAT(refusal(with_table(table_of_a(std::string(257, 'c'))), QUERN_BAD_MODEL),
+              HasSubstr("puts 257 bytes in the place of a character"));
+  EXPECT_THAT(refusal(with_table(table_of_a("c").substr(0, 100)), QUERN_BAD_MODEL), HasSubstr("its trie would have 2048"));
+  GgufWriter words = gguf_of(sentencepiece());
+  words.i32s("tokenizer.ggml.precompiled_charsmap", {1, 2, 3});
+  EXPECT_THAT(refusal(words, QUERN_BAD_MODEL), HasSubstr("is no array of bytes"));
 }
 
 }  // namespace

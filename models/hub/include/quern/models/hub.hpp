@@ -32,6 +32,7 @@ struct Settings {
   std::chrono::seconds timeout{30};                     // without a byte, or with less than least_rate a second, is a failure
   std::uint64_t least_rate = 1024;                      // bytes a second
   std::uint64_t most_bytes = std::uint64_t{512} << 30;  // of one file
+  std::uint64_t memory_bytes = 0;                       // of all weights of a model; 0: no limit
   ProgressSink progress;                                // empty: nobody asks
   bool waits = true;                                    // for another download of the same file; otherwise QUERN_BUSY
 };
@@ -45,7 +46,7 @@ std::string without_slash(std::string url);
 
 struct CachedModel {
   std::string name;  // what find() takes
-  std::string path;  // of the file to load; the first part of a split one
+  std::string path;  // of the file to load, the first part of a split one; of a directory with safetensors, the folder
   std::uint64_t bytes = 0;
   std::uint64_t files = 0;
   std::string repository;     // "owner/name"; empty for one from a URL
@@ -55,9 +56,10 @@ struct CachedModel {
   std::int64_t modified = 0;  // seconds since 1970
 };
 
-/// The path of the model's file, downloaded if it is not in the cache. `sha256` (64 hex digits or empty) must be that of the one file
+/// The path of the model's file, downloaded if it is not in the cache. Of a repository without GGUF files, and with the selector
+/// `safetensors`, it is the folder of the snapshot with safetensors and what they need. `sha256` (64 hex digits or empty) must be that of the one file
 /// that is asked for. Throws Error: QUERN_INVALID_ARGUMENT (no name), QUERN_UNSUPPORTED (one that means
-/// several models; the text lists them), QUERN_NOT_FOUND, QUERN_PERMISSION (401, 403), QUERN_IO (network, disk), QUERN_BAD_MODEL (another
+/// several models; the text lists them), QUERN_DOES_NOT_FIT (more weights than memory_bytes), QUERN_NOT_FOUND, QUERN_PERMISSION (401, 403), QUERN_IO (network, disk), QUERN_BAD_MODEL (another
 /// sum or size than stated), QUERN_CANCELLED, QUERN_DEPENDENCY_MISSING (libcurl).
 std::string pull(const std::string& name, const std::string& sha256, const Settings& settings);
 
@@ -67,7 +69,7 @@ std::string find(const std::string& name, const Settings& settings);
 /// All models in both folders that are whole, by name.
 std::vector<CachedModel> list(const Settings& settings);
 
-/// Removes what find() would find; without quantisation, all GGUF models of the repository. Files of other kinds stay. Returns
+/// Removes what find() would find; without quantisation, all GGUF models of the repository, or else its directories. Other files stay. Returns
 /// the bytes freed. Throws as find(), and Error(QUERN_BUSY) while another process downloads it.
 std::uint64_t remove(const std::string& name, const Settings& settings);
 

@@ -1,7 +1,7 @@
 // Text to token ids and back, equal to the model's own tokenizer, token for token.
 //
-// Byte-level BPE ("gpt2" in a GGUF file), SentencePiece BPE ("llama"), and what a tokenizer.json says as data ("huggingface"). The core
-// reads a plain VocabularyView, so it knows no file format; tokenizer_from_gguf() fills one. The rules, with what
+// Byte-level BPE ("gpt2" in a GGUF file), SentencePiece's BPE ("llama") and Unigram ("t5"), and what a tokenizer.json says as data
+// ("huggingface"). The core reads a plain VocabularyView, so it knows no file format; tokenizer_from_gguf() fills one. The rules, with what
 // each equals and where a file leaves a choice open, are in models/tokenizer/README.md.
 #pragma once
 
@@ -45,24 +45,25 @@ struct AddedToken {
 /// A vocabulary as a model file holds it. Plain views: whoever fills it keeps the memory alive until the
 /// Tokenizer is built, and no longer; the Tokenizer copies what it needs. Everything in it is untrusted.
 struct VocabularyView {
-  std::string_view model;          // "gpt2", "llama" or "huggingface"
+  std::string_view model;          // "gpt2", "llama", "t5" or "huggingface"
   std::string_view pre_tokenizer;  // for "gpt2": see known_pre_tokenizers()
   std::span<const std::string_view> tokens;
   std::span<const std::int32_t> types;       // one for each token
-  std::span<const double> scores;            // one for each token; "llama" and Unigram need them
+  std::span<const double> scores;            // one for each token; "llama", "t5" and Unigram need them
   std::span<const std::string_view> merges;  // "left right", best first; BPE only
   /// "huggingface": JSON with `model` (without vocabulary and merges), `normalizer`, `pre_tokenizer` and `decoder` as tokenizer.json has them.
   std::string_view steps;
-  std::span<const AddedToken> added;  // "huggingface"; tokens of type control or user_defined without an entry have no flags
+  std::span<const AddedToken> added;  // tokens of type control or user_defined without an entry have no flags
 
   std::optional<std::uint64_t> bos, eos, eot, eom,
       unknown;                      // as the file states them; checked against tokens
   std::vector<std::uint64_t> ends;  // further tokens that end an answer; checked too
   bool add_bos = false;             // what encode() does unless its options say otherwise
   bool add_eos = false;
-  std::optional<bool> add_space_prefix;       // "llama": a text starts with a space (default); "gpt2": never
-  bool space_prefix_at_start_only = false;    // "llama": what follows a control token starts without one
-  bool remove_extra_whitespaces = false;      // "llama": runs of spaces count as one, those at the ends as none
+  std::optional<bool> add_space_prefix;       // "llama", "t5": a text starts with a space (default); "gpt2": never
+  bool space_prefix_at_start_only = false;    // "llama", "t5": what follows a control token starts without one
+  bool remove_extra_whitespaces = false;      // "llama", "t5": runs of spaces count as one, those at the ends as none
+  std::string_view charsmap;                  // "llama", "t5": SentencePiece's table of normalisations, as bytes; empty: none
   bool markers_take_following_space = false;  // white space after a control token belongs to it (Phi-3)
   std::string_view chat_template;             // a user-defined token that occurs in it is a marker, not a word of text
 };

@@ -1,0 +1,60 @@
+// Fuzzes the tokenizer files of a directory.
+//
+//   byte 0   which file: tokenizer.model, tekken.json, words.tiktoken or tokenizer.json
+//   byte 1   how many of the last bytes are a text
+//   rest     the file, then the text
+//
+// A refusal is an Error with QUERN_BAD_MODEL or QUERN_UNSUPPORTED. Of a vocabulary that is read, every id of the text is in range, and the
+// places lie in it.
+#include "../tokenizer_folder.hpp"
+
+#include "support/scratch_folder.hpp"
+
+#include "quern/graph/error.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+namespace {
+
+using namespace quern;
+
+constexpr const char* names[] = {"tokenizer.model", "tekken.json", "words.tiktoken", "tokenizer.json"};
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void write(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), std::ssize(bytes));
+}
+
+void check(const Tokenizer& tokenizer, std::string_view text) {
+  const EncodeOptions plain{.add_bos = false, .add_eos = false};
+  const PlacedIds placed = tokenizer.encode_placed(text, {}, plain);
+  require(placed.ids == tokenizer.encode(text, plain) && placed.ids.size() == placed.places.size());
+  for (const std::int32_t id : placed.ids) require(id >= 0 && id < tokenizer.size());
+  for (const std::size_t place : placed.places) require(place <= text.size());
+  tokenizer.decode(placed.ids);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2) return 0;
+  static const test::ScratchFolder scratch;
+  const std::string folder = scratch.path(".");
+  std::string_view file(reinterpret_cast<const char*>(data) + 2, size - 2);
+  const std::string_view text = file.substr(file.size() - std::min<std::size_t>(data[1], file.size()));
+  file.remove_suffix(text.size());
+  const char* const name = names[data[0] % std::size(names)];
+  write(scratch.path(name), file);
+  write(scratch.path("tokenizer_config.json"), R"({"pat_str": "\\p{L}+|\\s+|[^\\p{L}\\s]+"})");
+  try {
+    check(*test::tokenizer_of_folder(folder), text);
+  } catch (const Error& error) { require(error.code() == QUERN_BAD_MODEL || error.code() == QUERN_UNSUPPORTED); }
+  std::filesystem::remove(scratch.path(name));
+  return 0;
+}
