@@ -43,6 +43,17 @@ std::uint32_t code_bits(const quern_format& format) {
   return bits;
 }
 
+/// Half of the largest step between numbers of a code table.
+double half_step(const quern_format& format) {
+  const quern_array& values = static_cast<const quern_code_table*>(format.header.next)->values;
+  std::vector<float> sorted(static_cast<const float*>(values.data), static_cast<const float*>(values.data) + values.count);
+  std::sort(sorted.begin(), sorted.end());
+  double most = 0;
+  for (std::size_t i = 1; i < sorted.size(); ++i)
+    most = std::max(most, static_cast<double>(sorted[i]) - static_cast<double>(sorted[i - 1]));
+  return most / 2;
+}
+
 double encode_bound(quern_dtype dtype, const GroupRange& r, std::size_t g, double x) {
   const quern_format& format = *format_of(dtype);
   const double half = std::ldexp(1.0, static_cast<int>(code_bits(format)) - 1), codes = 2 * half - 1;
@@ -56,13 +67,17 @@ double encode_bound(quern_dtype dtype, const GroupRange& r, std::size_t g, doubl
   const auto clipped = [&](double step) { return std::max((0.5 + 0x1p-6) * step, std::fabs(x) - (half - 1) * step); };
   const double f16_scale = 0x1p-11 * std::fabs(x) + half * 0x1p-25;
   switch (format.formula) {
+    case QUERN_FORMULA_SUPER_TABLE: return half_step(format) * (1 + 0x1p-6) * range.size() + 0x1p-100;
     case QUERN_FORMULA_SYMMETRIC:
+      if (code_field(format).stored == QUERN_STORED_E4M3)
+        return (0.5 + 0x1p-6) * (0x1p-3 * std::fabs(x) + 0x1p-9 * range.size() / 448) + 0x1p-91;
       return code_field(format).stored == QUERN_STORED_INT ? (0.5 + 0x1p-6) * range.size() / 127 + f16_scale
                                                            : clipped(range.size() / half) + f16_scale;
     case QUERN_FORMULA_OFFSET: {
       const double width = range.high - range.low;
       return (0.5 + 0x1p-6) * width / codes + 0x1p-11 * (width + range.size()) + codes * 0x1p-25;
     }
+    case QUERN_FORMULA_SUPER_ZERO: return (0.5 + 0x1p-6) * (range.high - range.low) / codes + codes * 0x1p-100;
     case QUERN_FORMULA_SUPER_SYMMETRIC: {
       const double scale_step = largest([&](const Range& e) { return e.size() / half; }) / 127;
       return 2 * (clipped(range.size() / half) + half * scale_step / 2 + f16_scale);

@@ -26,7 +26,8 @@ constexpr std::uint64_t directory_shard_bytes = 5'000'000'000;
 bool is_matrix(const gguf::TensorInfo& tensor) { return tensor.n_dims > 1 && tensor.name.ends_with(".weight"); }
 
 quern_dtype type_in_gguf(const gguf::TensorInfo& tensor, const ConvertOptions& options) {
-  if (options.type == QUERN_DTYPE_NONE) return tensor.dtype;
+  // Blocks of directories are decoded; f16 has the bits that their packers' own decoders give.
+  if (options.type == QUERN_DTYPE_NONE) return gguf::has_ggml_type(tensor.dtype) ? tensor.dtype : quern_dtype{QUERN_F16};
   return is_matrix(tensor) ? options.type : quern_dtype{QUERN_F32};
 }
 

@@ -56,19 +56,20 @@ std::uint64_t fingerprint_of(const gguf::File& file, const models::Hyperparamete
     print.add(tensor.name);
     print.add(tensor.dtype);
     for (const std::uint64_t d : tensor.dims) print.add(d);
-    const std::span<const std::byte> data = file.lying(tensor);
-    print.add(data.first(std::min<std::size_t>(data.size(), 512)));
-    print.add(data.last(std::min<std::size_t>(data.size(), 512)));
+    for (const std::span<const std::byte> data : file.lying(tensor)) {
+      print.add(data.first(std::min<std::size_t>(data.size(), 512)));
+      print.add(data.last(std::min<std::size_t>(data.size(), 512)));
+    }
   }
   return print.value();
 }
 
 const gguf::TensorInfo* of_most_used_format(const gguf::File& file) {
-  std::map<std::uint32_t, std::uint64_t> elements;
+  std::map<quern_dtype, std::uint64_t> elements;
   const gguf::TensorInfo* best = nullptr;
-  for (const gguf::TensorInfo& tensor : file.tensors()) elements[tensor.ggml_type] += tensor.elements();
+  for (const gguf::TensorInfo& tensor : file.tensors()) elements[tensor.dtype] += tensor.elements();
   for (const gguf::TensorInfo& tensor : file.tensors())
-    if (best == nullptr || elements[tensor.ggml_type] > elements[best->ggml_type]) best = &tensor;
+    if (best == nullptr || elements[tensor.dtype] > elements[best->dtype]) best = &tensor;
   return best;
 }
 
@@ -144,6 +145,7 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   std::shared_ptr<Model> model(new Model);
   model->path_ = path;
   model->file_bytes_ = file.file_bytes();
+  for (const std::string& note : file.notes()) runtime->log(QUERN_LOG_WARN, concat(path, ": ", note));
   model->shape_ = models::read_hyperparameters(file);
   model->vocabulary_ = std::make_unique<Vocabulary>(file, options.tokenizer_pre);
   if (const std::string& warning = model->vocabulary_->warning(); !warning.empty())
@@ -154,7 +156,7 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   }
   if (const auto name = file.find_string("general.name")) model->name_ = std::string(*name);
   if (const gguf::TensorInfo* most = of_most_used_format(file); most != nullptr) {
-    model->main_format_ = gguf::ggml_type_name(most->ggml_type);
+    model->main_format_ = gguf::type_name(most->dtype);
     model->main_dtype_ = most->dtype;
   }
   for (const gguf::TensorInfo& tensor : file.tensors()) model->parameters_ += tensor.elements();

@@ -34,7 +34,7 @@ void refuse_blocks(const gguf::File& file, std::span<const TensorChoice> choices
     const gguf::TensorInfo& tensor = file.tensors()[i];
     if (choices[i].dtype == tensor.dtype || quantize::block_elements(tensor.dtype) == 1) continue;
     throw Error(QUERN_INVALID_ARGUMENT,
-                concat(file.name(), ": tensor '", tensor.name, "' is ", gguf::ggml_type_name(tensor.ggml_type),
+                concat(file.name(), ": tensor '", tensor.name, "' is ", gguf::type_name(tensor.dtype),
                        " already, and what that lost stays lost; start from the f16, bf16 or f32 model, or allow re-quantising"));
   }
 }

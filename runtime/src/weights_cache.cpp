@@ -64,12 +64,13 @@ std::uint64_t sum_of_tensors(const gguf::File& model, std::uint32_t threads) {
   constexpr std::uint64_t piece = 4 << 20;
   std::vector<std::uint64_t> sums;
   for (const gguf::TensorInfo& tensor : model.tensors()) {
-    const std::span<const std::byte> data = model.lying(tensor);
-    const std::size_t first = sums.size();
-    sums.resize(first + (data.size() + piece - 1) / piece);
-    in_parallel(threads, sums.size() - first, [&](std::uint64_t i) {
-      sums[first + i] = checksum(data.subspan(i * piece, std::min<std::uint64_t>(piece, data.size() - i * piece)));
-    });
+    for (const std::span<const std::byte> data : model.lying(tensor)) {
+      const std::size_t first = sums.size();
+      sums.resize(first + (data.size() + piece - 1) / piece);
+      in_parallel(threads, sums.size() - first, [&](std::uint64_t i) {
+        sums[first + i] = checksum(data.subspan(i * piece, std::min<std::uint64_t>(piece, data.size() - i * piece)));
+      });
+    }
     model.drop_pages(tensor);
   }
   return checksum(std::as_bytes(std::span(sums)));

@@ -100,8 +100,8 @@ class Refusals(DirectoryCase):
         self.refused("model-00002-of-00003.safetensors", "model.safetensors.index.json names it")
 
     def test_quantised_weights_are_named(self):
-        self.edit(self.model / "config.json", quantization_config={"quant_method": "awq"})
-        self.refused("config.json", "quantised by 'awq'")
+        self.edit(self.model / "config.json", quantization_config={"quant_method": "hqq"})
+        self.refused("config.json", "quantised by 'hqq'")
 
     def test_an_unknown_type_is_named(self):
         self.edit(self.model / "config.json", model_type="mamba", architectures=["MambaForCausalLM"])

@@ -4,7 +4,9 @@ import json
 import os
 import sys
 
+import quantised_directories as packers
 from harness import MICRO, Case, main
+from quantised_directory_test import QuantisedCase
 from training_test import settings
 
 ON_VULKAN = {"QUERN_BACKEND": "vulkan", "QUERN_DEVICE": "vulkan:0"}
@@ -42,6 +44,16 @@ class Lavapipe(Case):
             # Both are in f32 with sums in orders of their own: as in training_test.py, 1e-6 for the loss, a mean, and 1e-5 for the norm.
             self.assertLessEqual(abs(vulkan["loss"] / cpu["loss"] - 1), 1e-6)
             self.assertLessEqual(abs(vulkan["grad_norm"] / cpu["grad_norm"] - 1), 1e-5)
+
+
+class Directories(QuantisedCase):
+    def test_quantised_directories_have_the_logits_of_the_cpu(self):
+        for name, packer in {"awq": packers.awq(64), "gptq": packers.gptq(8, 128), "fp8": packers.fp8(), "nf4": packers.bitsandbytes(),
+                             "integers": packers.integers("F32")}.items():
+            with self.subTest(name):
+                packed, _ = self.pair(packer, name, layers=1)
+                cpu, vulkan = (self.logits(packed, "--activations", "f32", env=where) for where in (ON_CPU, ON_VULKAN))
+                self.assertLess(max(abs(a - b) for a, b in zip(cpu, vulkan, strict=True)), 1e-4 * max(1, *map(abs, cpu)))
 
 
 def there():

@@ -1,9 +1,10 @@
 // The format descriptors, tested as data: a decoder that knows nothing but quern_formats.h decodes random blocks to what
-// the PyPI package gguf makes of them, and each hash is that of its descriptor.
+// the PyPI package gguf makes of them, or to what the rule of a directory's format says. Each hash is that of its descriptor.
 #include "quern/quern_formats.h"
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -45,6 +46,13 @@ double from_half(std::uint64_t bits) {
   return exponent == 0 ? sign * std::ldexp(fraction, -24) : sign * std::ldexp(1024.0 + fraction, exponent - 25);
 }
 
+double from_e4m3(std::uint64_t bits) {
+  const int exponent = static_cast<int>(bits >> 3 & 15u), eighths = static_cast<int>(bits & 7u);
+  if ((bits & 0x7Fu) == 0x7Fu) return NAN;
+  const double size = exponent == 0 ? std::ldexp(eighths, -9) : std::ldexp(8 + eighths, exponent - 10);
+  return (bits & 0x80u) != 0 ? -size : size;
+}
+
 double field_entry(const quern_format_field& field, const unsigned char* block, std::uint32_t entry) {
   std::uint64_t value = 0;
   std::uint32_t width = 0;
@@ -55,6 +63,8 @@ double field_entry(const quern_format_field& field, const unsigned char* block, 
     width = std::max(width, piece.shift + piece.bits);
   }
   if (field.stored == QUERN_STORED_F16) return from_half(value);
+  if (field.stored == QUERN_STORED_F32) return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(value)));
+  if (field.stored == QUERN_STORED_E4M3) return from_e4m3(value);
   double number = static_cast<double>(value);
   if (field.stored == QUERN_STORED_INT && (value >> (width - 1) & 1u) != 0) number -= std::ldexp(1.0, static_cast<int>(width));
   return number - field.bias;
@@ -69,6 +79,8 @@ double number(const quern_format& format, std::uint32_t role, const unsigned cha
   return absent;
 }
 
+const quern_code_table& table_of(const quern_format& format) { return *static_cast<const quern_code_table*>(format.header.next); }
+
 /// Exact: products of an f16 and two small integers have at most 24 bits, and a sum of two spans less than 53.
 double decode(const quern_format& format, const unsigned char* block, std::uint32_t i) {
   const std::uint32_t group = i / format.group_elements;
@@ -77,6 +89,13 @@ double decode(const quern_format& format, const unsigned char* block, std::uint3
   switch (format.formula) {
     case QUERN_FORMULA_SYMMETRIC:
     case QUERN_FORMULA_SUPER_SYMMETRIC: return scaled;
+    case QUERN_FORMULA_SUPER_TABLE:
+      return number(format, QUERN_ROLE_SUPER_SCALE, block, 0, NAN) *
+             static_cast<double>(element<float>(table_of(format).values,
+                                                static_cast<std::uint64_t>(number(format, QUERN_ROLE_CODE, block, i, NAN))));
+    case QUERN_FORMULA_SUPER_ZERO:
+      return number(format, QUERN_ROLE_SUPER_SCALE, block, 0, NAN) *
+             (number(format, QUERN_ROLE_CODE, block, i, NAN) - number(format, QUERN_ROLE_ZERO, block, group, NAN));
     case QUERN_FORMULA_OFFSET: return scaled + number(format, QUERN_ROLE_SUPER_MIN, block, 0, NAN);
     case QUERN_FORMULA_SUPER_OFFSET:
       return scaled - number(format, QUERN_ROLE_SUPER_MIN, block, 0, NAN) * number(format, QUERN_ROLE_MIN, block, group, NAN);
@@ -111,12 +130,18 @@ std::uint64_t hash_of(const quern_format& format) {
       }
     }
   }
+  if (format.formula == QUERN_FORMULA_SUPER_TABLE) {
+    const quern_array& values = table_of(format).values;
+    fnv.add(table_of(format).vector_elements);
+    fnv.add(static_cast<std::uint32_t>(values.count));
+    for (std::uint64_t i = 0; i < values.count; ++i) fnv.add(std::bit_cast<std::uint32_t>(element<float>(values, i)));
+  }
   return fnv.value();
 }
 
 class Formats : public testing::TestWithParam<quern_format> {};
 
-TEST_P(Formats, DecodeAsTheGgufPackageDoes) {
+TEST_P(Formats, DecodeAsTheGoldensSay) {
   const quern_format& format = GetParam();
   const std::string path = std::string(QUERN_SOURCE_DIR "/tests/data/formats/") + format.name.data + ".bin";
   std::ifstream file(path, std::ios::binary);
@@ -125,7 +150,8 @@ TEST_P(Formats, DecodeAsTheGgufPackageDoes) {
   ASSERT_GT(bytes.size(), 0u) << path;
   ASSERT_EQ(bytes.size() % per_block, 0u) << path;
   const std::size_t blocks = bytes.size() / per_block;
-  const bool has_offset = format.formula == QUERN_FORMULA_OFFSET || format.formula == QUERN_FORMULA_SUPER_OFFSET;
+  const bool is_exact = format.formula != QUERN_FORMULA_OFFSET && format.formula != QUERN_FORMULA_SUPER_OFFSET &&
+                        format.formula != QUERN_FORMULA_SUPER_TABLE;
   for (std::size_t b = 0; b < blocks; ++b) {
     const auto* block = reinterpret_cast<const unsigned char*>(bytes.data()) + b * format.block_bytes;
     for (std::uint32_t i = 0; i < format.block_elements; ++i) {
@@ -133,7 +159,7 @@ TEST_P(Formats, DecodeAsTheGgufPackageDoes) {
       std::memcpy(&theirs, bytes.data() + blocks * format.block_bytes + (b * format.block_elements + i) * 4, 4);
       const double ours = decode(format, block, i);
       const float rounded = static_cast<float>(ours);
-      if (!has_offset) {
+      if (is_exact) {
         ASSERT_EQ(static_cast<double>(rounded), ours) << "a symmetric value is exact in f32: block " << b << " element " << i;
         ASSERT_EQ(std::memcmp(&rounded, &theirs, 4), 0) << "block " << b << " element " << i << ": " << ours << " " << theirs;
       } else {

@@ -4,8 +4,10 @@
 #include "data/float_codes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 namespace quern::conformance {
@@ -43,6 +45,40 @@ void put_bits(std::byte* block, std::uint32_t at, std::uint32_t count, std::uint
   }
 }
 
+double e4m3_value(std::uint64_t bits) noexcept {
+  const int exponent = static_cast<int>(bits >> 3 & 15u), eighths = static_cast<int>(bits & 7u);
+  if ((bits & 0x7fu) == 0x7fu) return std::numeric_limits<double>::quiet_NaN();
+  const double size = exponent == 0 ? std::ldexp(eighths, -9) : std::ldexp(8 + eighths, exponent - 10);
+  return (bits & 0x80u) != 0 ? -size : size;
+}
+
+/// What each code stands for where it is no integer: numbers of a code table, or E4M3. Else empty.
+std::vector<double> numbers_of_codes(const quern_format& format) {
+  std::vector<double> numbers;
+  if (format.formula == QUERN_FORMULA_SUPER_TABLE) {
+    const auto& values = static_cast<const quern_code_table*>(format.header.next)->values;
+    const auto* first = static_cast<const float*>(values.data);
+    numbers.assign(first, first + values.count);
+  }
+  const auto* fields = static_cast<const quern_format_field*>(format.fields.data);
+  const auto is_e4m3 = [](const quern_format_field& field) { return field.role == QUERN_ROLE_CODE && field.stored == QUERN_STORED_E4M3; };
+  if (std::any_of(fields, fields + format.fields.count, is_e4m3))
+    for (std::uint64_t code = 0; code < 256; ++code) numbers.push_back(e4m3_value(code));
+  return numbers;
+}
+
+/// The codes whose numbers fit the data.
+std::vector<std::uint64_t> codes_for(BlockData data, const std::vector<double>& numbers) {
+  std::vector<std::uint64_t> codes;
+  for (std::uint64_t code = 0; code < numbers.size(); ++code) {
+    const double number = numbers[code];
+    if (std::isnan(number) || (data == BlockData::positive && std::signbit(number))) continue;
+    if (data == BlockData::integers && (number != std::nearbyint(number) || std::fabs(number) > 8)) continue;
+    codes.push_back(code);
+  }
+  return codes;
+}
+
 double usual_size(const CounterRandom& random, std::uint64_t i) noexcept {
   const double size = 0x1p-6 * (0.5 + random.uniform(i));
   return (random.bits(i) & 1) != 0 ? -size : size;
@@ -75,7 +111,7 @@ const BlockFormat* BlockFormat::find(quern_dtype dtype) {
   return nullptr;
 }
 
-BlockFormat::BlockFormat(const quern_format& format) : format_(&format) {
+BlockFormat::BlockFormat(const quern_format& format) : format_(&format), numbers_(numbers_of_codes(format)) {
   for (std::uint64_t f = 0; f < format.fields.count; ++f) {
     const auto& from = static_cast<const quern_format_field*>(format.fields.data)[f];
     std::vector<std::vector<BitRun>> entries(from.entries);
@@ -111,6 +147,7 @@ std::uint64_t BlockFormat::raw(const Field& field, const std::byte* block, std::
 double BlockFormat::number(const Field& field, const std::byte* block, std::uint32_t e) noexcept {
   const std::uint64_t bits = raw(field, block, e);
   if (field.stored == QUERN_STORED_F16) return f16_value(static_cast<std::uint16_t>(bits));
+  if (field.stored == QUERN_STORED_F32) return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   auto value = static_cast<std::int64_t>(bits);
   if (field.stored == QUERN_STORED_INT && (bits >> (field.width - 1)) != 0) value -= std::int64_t{1} << field.width;
   return static_cast<double>(value - field.bias);
@@ -121,7 +158,8 @@ bool BlockFormat::has_minimums() const noexcept {
 }
 
 void BlockFormat::decode_block(const std::byte* block, double* scaled, double* minimum) const {
-  const Field &code = *field(QUERN_ROLE_CODE), *scale = field(QUERN_ROLE_SCALE), *min = field(QUERN_ROLE_MIN);
+  const Field &code = *field(QUERN_ROLE_CODE), *scale = field(QUERN_ROLE_SCALE), *min = field(QUERN_ROLE_MIN),
+              *zero = field(QUERN_ROLE_ZERO);
   const double super_scale = number(*field(QUERN_ROLE_SUPER_SCALE), block, 0);
   const Field* min_field = field(QUERN_ROLE_SUPER_MIN);
   const double super_min = min_field == nullptr ? 0.0 : number(*min_field, block, 0);
@@ -131,8 +169,9 @@ void BlockFormat::decode_block(const std::byte* block, double* scaled, double* m
     const double offset = format_->formula == QUERN_FORMULA_OFFSET         ? super_min
                           : format_->formula == QUERN_FORMULA_SUPER_OFFSET ? -super_min * number(*min, block, g)
                                                                            : 0.0;
+    const double zero_point = zero == nullptr ? 0.0 : number(*zero, block, g);
     for (std::uint32_t i = g * in_group; i < (g + 1) * in_group; ++i) {
-      scaled[i] = factor * number(code, block, i);
+      scaled[i] = factor * ((numbers_.empty() ? number(code, block, i) : numbers_[raw(code, block, i)]) - zero_point);
       minimum[i] = offset;
     }
   }
@@ -168,18 +207,24 @@ void BlockFormat::set_entry(std::byte* block, std::uint32_t role, std::uint32_t 
 }
 
 void BlockFormat::fill_codes(std::byte* block, std::uint64_t number, BlockData data, const CounterRandom& random) const {
+  const std::vector<std::uint64_t> chosen = codes_for(data, numbers_);
+  const std::uint64_t half_of_codes = std::uint64_t{1} << (field(QUERN_ROLE_CODE)->width - 1);
   for (const Field& f : fields_) {
-    if (f.stored == QUERN_STORED_F16) continue;
+    if (f.stored == QUERN_STORED_F16 || f.stored == QUERN_STORED_F32) continue;
     const std::uint64_t values = std::uint64_t{1} << f.width;
     for (std::uint32_t e = 0; e < f.entries(); ++e) {
       std::uint64_t bits = random.bits((number * 8 + f.role) * 256 + e) >> 17 & (values - 1);
-      if (f.role == QUERN_ROLE_CODE && data == BlockData::positive) {
+      if (f.role == QUERN_ROLE_CODE && !chosen.empty()) {
+        bits = chosen[bits % chosen.size()];
+      } else if (f.role == QUERN_ROLE_CODE && data == BlockData::positive) {
         if (f.stored == QUERN_STORED_INT) bits &= values / 2 - 1;
         else if (f.bias > 0) bits = static_cast<std::uint64_t>(f.bias) + bits % (values - static_cast<std::uint64_t>(f.bias));
       }
-      if (f.role == QUERN_ROLE_CODE && data == BlockData::integers && f.width > 6) {  // 8-bit codes: within +-8
-        bits = (bits % 17 + values - 8) & (values - 1);
+      if (f.role == QUERN_ROLE_CODE && data == BlockData::integers && f.width > 6 && chosen.empty()) {  // 8-bit codes: within +-8
+        bits = f.stored == QUERN_STORED_INT ? (bits % 17 + values - 8) & (values - 1) : bits % 9;
       }
+      if (f.role == QUERN_ROLE_ZERO && data == BlockData::usual) bits = half_of_codes - (bits & 1);
+      if (f.role == QUERN_ROLE_ZERO && data == BlockData::positive) bits = 0;
       if (f.role != QUERN_ROLE_CODE && data == BlockData::integers) bits %= 3;
       if (f.role == QUERN_ROLE_SCALE && data == BlockData::positive && f.stored == QUERN_STORED_INT) bits &= values / 2 - 1;
       if (f.role == QUERN_ROLE_MIN && data == BlockData::positive) bits = 0;
@@ -199,7 +244,8 @@ void BlockFormat::fill(std::byte* blocks, std::int64_t block_count, BlockData da
     const auto i = static_cast<std::uint64_t>(b);
     fill_codes(block, i, data, random.stream(1));
     const std::uint16_t scale = super_scale(data, random.stream(2), i);
-    set_entry(block, QUERN_ROLE_SUPER_SCALE, 0, scale);
+    const auto as_f32 = std::bit_cast<std::uint32_t>(static_cast<float>(f16_value(scale)));
+    set_entry(block, QUERN_ROLE_SUPER_SCALE, 0, field(QUERN_ROLE_SUPER_SCALE)->stored == QUERN_STORED_F32 ? as_f32 : scale);
     set_entry(block, QUERN_ROLE_SUPER_MIN, 0, super_min(data, f16_value(scale), middle, offset_formula, random.stream(3), i));
   }
 }

@@ -30,6 +30,8 @@ class BlockFormat {
   const quern_format& descriptor() const noexcept { return *format_; }
   /// Elements first .. first + count - 1 of packed blocks, in f64: exact arithmetic on the stored numbers.
   void read(const std::byte* blocks, std::int64_t first, std::int64_t count, double* out) const;
+  /// Whether a product of scale and number may round in f32: of a code table, whose numbers have 24 bits.
+  bool has_table() const noexcept { return format_->formula == QUERN_FORMULA_SUPER_TABLE; }
   /// Whether an element is a scale times its code and a minimum, not a scale times a number alone.
   bool has_minimums() const noexcept;
   /// The two parts of the same elements, whose sums are what read() gives: the scale times the code, and the minimum (0 without one).
@@ -59,6 +61,7 @@ class BlockFormat {
   void fill_codes(std::byte* block, std::uint64_t number, BlockData data, const CounterRandom& random) const;
 
   const quern_format* format_;
+  std::vector<double> numbers_;  // of the codes, where these are no integers
   std::vector<Field> fields_;
 };
 

@@ -95,6 +95,11 @@ bool has_minimums(quern_dtype dtype) {
   return format != nullptr && format->has_minimums();
 }
 
+bool decodes_exactly(quern_dtype dtype) {
+  const BlockFormat* format = BlockFormat::find(dtype);
+  return format == nullptr || !(format->has_minimums() || format->has_table());
+}
+
 std::int64_t element_count(const Dims& dims) noexcept {
   std::int64_t count = 1;
   for (const std::int64_t d : dims) count *= d;

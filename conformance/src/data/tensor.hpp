@@ -29,6 +29,8 @@ std::string dtype_name(quern_dtype dtype);
 bool is_float(quern_dtype dtype) noexcept;  // f32, f16, bf16
 /// Whether it is a block format of which an element is a scale times its code and a minimum.
 bool has_minimums(quern_dtype dtype);
+/// Whether every element is exact in f32: not so where a minimum is added, or numbers of a code table are scaled.
+bool decodes_exactly(quern_dtype dtype);
 std::int64_t element_count(const Dims& dims) noexcept;
 std::uint64_t packed_bytes(quern_dtype dtype, const Dims& dims);
 

@@ -44,15 +44,20 @@ std::vector<std::byte> rows_from_graph(std::span<const std::byte> ours, std::uin
 gguf::TensorChange tensor_change(const Change& change) {
   const bool widens = change.from != change.to;
   if (change.heads == 0 && !widens) return {};
-  if (!widens) return [change](std::span<const std::byte> lying) { return interleaved(lying, change.heads, change.rows); };
-  return [change](std::span<const std::byte> lying) {
-    if (change.heads == 0) return bytes_of(models::decode_floats(change.from, lying));
-    return bytes_of(models::decode_floats(change.from, interleaved(lying, change.heads, change.rows)));
+  if (!widens) return [change](gguf::LyingPieces lying) { return interleaved(lying[0], change.heads, change.rows); };
+  return [change](gguf::LyingPieces lying) {
+    if (change.heads == 0) return bytes_of(models::decode_floats(change.from, lying[0]));
+    return bytes_of(models::decode_floats(change.from, interleaved(lying[0], change.heads, change.rows)));
   };
 }
 
+gguf::TensorChange with_rows_interleaved(gguf::TensorChange change, std::uint64_t heads, std::uint64_t rows) {
+  if (heads == 0) return change;
+  return [change = std::move(change), heads, rows](gguf::LyingPieces lying) { return interleaved(change(lying), heads, rows); };
+}
+
 gguf::TensorChange made_of(std::vector<float> numbers) {
-  return [numbers = std::move(numbers)](std::span<const std::byte>) { return bytes_of(numbers); };
+  return [numbers = std::move(numbers)](gguf::LyingPieces) { return bytes_of(numbers); };
 }
 
 }  // namespace quern::directory

@@ -21,6 +21,9 @@ std::vector<std::byte> rows_from_graph(std::span<const std::byte> ours, std::uin
 /// Empty where nothing has to be done.
 gguf::TensorChange tensor_change(const Change& change);
 
+/// The change, and then rows of `heads` heads as Change does them; the change alone for 0 heads.
+gguf::TensorChange with_rows_interleaved(gguf::TensorChange change, std::uint64_t heads, std::uint64_t rows);
+
 /// A tensor of these numbers, whatever lies in the file.
 gguf::TensorChange made_of(std::vector<float> numbers);
 

@@ -3,6 +3,7 @@
 #include "families.hpp"
 #include "model_card.hpp"
 #include "model_keys.hpp"
+#include "quantisation.hpp"
 #include "refusals.hpp"
 #include "shards.hpp"
 #include "special_tokens.hpp"
@@ -59,7 +60,7 @@ gguf::File open_directory(const std::string& folder) {
   auto file = JsonFile::find(path_in(folder, "config.json"));
   if (!file) refuse_without_config(folder);
   const Config config(std::move(*file));
-  refuse_quantised(config);
+  const Quantisation quantisation = read_quantisation(folder, config);
   const Family& family = family_of(config);
   gguf::Writer keys;
   keys.string("general.architecture", family.architecture);
@@ -71,7 +72,9 @@ gguf::File open_directory(const std::string& folder) {
   parts.name = folder;
   parts.files = {config.file().path()};
   parts.files.insert(parts.files.end(), shards.files.begin(), shards.files.end());
-  parts.tensors = assembled_tensors(shards, family, shape, 1);
+  AssembledTensors tensors = assembled_tensors(shards, family, shape, quantisation, 1);
+  parts.tensors = std::move(tensors.all);
+  parts.notes = std::move(tensors.notes);
   const TokenList tokens = write_tokenizer_keys(folder, rows_of_embeddings(parts.tensors, folder), keys);
   write_special_tokens(folder, config, tokens, keys);
   write_templates(folder, keys);

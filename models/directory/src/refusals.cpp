@@ -46,19 +46,4 @@ void refuse_without_weights(const std::string& folder) {
                                       "probably incomplete"));
 }
 
-void refuse_quantised(const Config& config) {
-  // MLX writes "quantization" beside the field of transformers.
-  if (const Json* mlx = config.find("quantization"); mlx != nullptr && mlx->is_object())
-    throw config.file().unsupported("quantization",
-                                    "is MLX's; models written by MLX are not read, use the original directory or a GGUF file");
-  for (const std::string_view name : {"quantization_config", "compression_config"}) {
-    const Json* const found = config.find(name);
-    if (found == nullptr || found->is_null()) continue;
-    const auto method = text_of(config.file(), concat(name, ".quant_method"), found->find("quant_method"));
-    throw config.file().unsupported(name,
-                                    concat("is there, so the weights are quantised", method ? concat(" by ", in_quotes(*method, 48)) : "",
-                                           "; this version reads directories in bf16, f16 and f32, and quantised GGUF files"));
-  }
-}
-
 }  // namespace quern::directory

@@ -13,7 +13,4 @@ namespace quern::directory {
 /// For one with config.json and without safetensors files.
 [[noreturn]] void refuse_without_weights(const std::string& folder);
 
-/// Throws Error(QUERN_UNSUPPORTED) for weights that are quantised, by whatever method.
-void refuse_quantised(const Config& config);
-
 }  // namespace quern::directory

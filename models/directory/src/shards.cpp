@@ -24,7 +24,7 @@ bool is_there(const std::string& path) {
 
 void add_file(Shards& shards, std::string path) {
   const auto number = static_cast<std::uint32_t>(shards.files.size());
-  const safetensors::File file = safetensors::File::open(path);
+  safetensors::File file = safetensors::File::open(path);
   if (const auto format = file.metadata().find("format"); format != file.metadata().end() && format->second == "mlx")
     throw Error(QUERN_UNSUPPORTED,
                 concat(path, ": its 'format' is mlx; models written by MLX are not read, use the original directory or a GGUF file"));
@@ -32,6 +32,7 @@ void add_file(Shards& shards, std::string path) {
     throw Error(QUERN_BAD_MODEL, concat(path, ": with it the model has more than ", most_tensors, " tensors"));
   for (const safetensors::TensorInfo& tensor : file.tensors()) shards.tensors.push_back({tensor, number});
   shards.files.push_back(std::move(path));
+  shards.readers.push_back(std::move(file));
 }
 
 /// Names of files in the directory itself, so that no path leaves it.

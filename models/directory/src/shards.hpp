@@ -17,6 +17,7 @@ struct StoredTensor {
 struct Shards {
   std::vector<std::string> files;  // paths
   std::vector<StoredTensor> tensors;
+  std::vector<safetensors::File> readers;  // of the files: for small tensors that say how others lie
 };
 
 /// Reads the headers of all files. Throws Error as safetensors::File::open does, QUERN_BAD_MODEL for an index that does not fit the files,

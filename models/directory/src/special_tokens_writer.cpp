@@ -13,7 +13,7 @@ constexpr std::string_view template_key = "tokenizer.chat_template";
 std::vector<std::pair<std::string_view, std::string_view>> templates_of(const gguf::File& model) {
   std::vector<std::pair<std::string_view, std::string_view>> all;
   for (const std::string_view key : model.keys()) {
-    if (key != template_key && !key.starts_with(std::string(template_key) + ".")) continue;
+    if (key != template_key && !key.starts_with(concat(template_key, "."))) continue;
     all.emplace_back(key == template_key ? "default" : key.substr(template_key.size() + 1), *model.find_string(key));
   }
   return all;

@@ -1,8 +1,10 @@
 #include "tensor_names.hpp"
 
 #include "changes.hpp"
+#include "quantised_modules.hpp"
 
 #include "quern/base/terminal_text.hpp"
+#include "quern/graph/graph.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -51,7 +53,8 @@ constexpr std::string_view prefixes[] = {"model.language_model.", "language_mode
 // What no inference of text reads.
 constexpr std::string_view skipped_parts[] = {"vision", "visual", "audio"};
 constexpr std::string_view skipped_starts[] = {"multi_modal_projector.", "mtp."};
-constexpr std::string_view skipped_ends[] = {".rotary_emb.inv_freq", ".masked_bias", ".input_scale", ".k_scale", ".v_scale"};
+constexpr std::string_view skipped_ends[] = {".rotary_emb.inv_freq", ".masked_bias", ".input_scale", ".input_zero_point",
+                                             ".activation_scale",    ".k_scale",     ".v_scale"};
 
 constexpr std::string_view their_layers = "layers.", our_layers = "blk.";
 
@@ -101,6 +104,15 @@ std::uint64_t permuted_heads(Rows rows, const Family& family, const Shape& shape
   return rows == Rows::of_queries ? shape.heads : shape.kv_heads;
 }
 
+/// The heads, if they are those that config.json gives.
+template <typename Refused>
+std::uint64_t checked_heads(std::uint64_t heads, std::uint64_t rows, const Shape& shape, const Refused& refused) {
+  if (heads != 0 && (rows != heads * shape.head_size || shape.head_size % 2 != 0))
+    throw refused(QUERN_BAD_MODEL, concat("has ", rows, " rows; config.json gives ", heads, " heads of ", shape.head_size,
+                                          ", and heads are rotated in pairs"));
+  return heads;
+}
+
 gguf::AssembledTensor assembled(const StoredTensor& stored, const std::string& file, const Target& target, const Family& family,
                                 const Shape& shape) {
   const safetensors::TensorInfo& info = stored.info;
@@ -120,34 +132,66 @@ gguf::AssembledTensor assembled(const StoredTensor& stored, const std::string& f
   made.tensor.dtype = info.shape.size() == 1 ? QUERN_F32 : dtype;  // norms and biases
   made.tensor.offset = info.offset;
   made.lying_bytes = info.bytes;
-  Change change{0, info.shape.front(), dtype, made.tensor.dtype};
-  if (change.heads = permuted_heads(target.rows, family, shape); change.heads != 0) {
-    if (change.rows != change.heads * shape.head_size || shape.head_size % 2 != 0)
-      throw refused(QUERN_BAD_MODEL, concat("has ", change.rows, " rows; config.json gives ", change.heads, " heads of ", shape.head_size,
-                                            ", and heads are rotated in pairs"));
-  }
-  made.change = tensor_change(change);
+  const std::uint64_t rows = info.shape.front(), heads = checked_heads(permuted_heads(target.rows, family, shape), rows, shape, refused);
+  made.change = tensor_change({heads, rows, dtype, made.tensor.dtype});
+  return made;
+}
+
+gguf::AssembledTensor assembled(const ModuleContext& context, const QuantisedModule& module, const Target& target, const Family& family,
+                                const Shape& shape, std::uint32_t first_file, std::map<std::string, std::uint64_t>& expanded) {
+  QuantisedWeight weight = quantised_weight(context, module);
+  const auto refused = [&](quern_status code, std::string_view text) { return context.refused(code, *weight.first, text); };
+  const std::uint64_t heads = checked_heads(permuted_heads(target.rows, family, shape), weight.rows, shape, refused);
+  if (!weight.expanded.empty()) ++expanded[concat("are expanded to ", graph::dtype_name(weight.dtype), ", since ", weight.expanded)];
+  gguf::AssembledTensor made;
+  made.tensor.name = target.name;
+  made.tensor.n_dims = 2;
+  made.tensor.dims[0] = weight.columns;
+  made.tensor.dims[1] = weight.rows;
+  made.tensor.dtype = weight.dtype;
+  made.tensor.offset = weight.first->info.offset;
+  made.tensor.shard = first_file + weight.first->file;
+  made.lying_bytes = weight.first->info.bytes;
+  for (const StoredTensor* piece : weight.further)
+    made.further.push_back({first_file + piece->file, piece->info.offset, piece->info.bytes});
+  made.change = with_rows_interleaved(std::move(weight.change), heads, weight.rows);
   return made;
 }
 
 }  // namespace
 
-std::vector<gguf::AssembledTensor> assembled_tensors(const Shards& shards, const Family& family, const Shape& shape,
-                                                     std::uint32_t first_file) {
+AssembledTensors assembled_tensors(const Shards& shards, const Family& family, const Shape& shape, const Quantisation& quantisation,
+                                   std::uint32_t first_file) {
   std::vector<gguf::AssembledTensor> all;
-  std::map<std::string, std::string_view> taken;
-  for (const StoredTensor& stored : shards.tensors) {
+  std::map<std::string, std::string> taken;
+  /// Nothing where the tensor is left out.
+  const auto place = [&](const StoredTensor& stored, const std::string& name) -> std::optional<Target> {
     const std::string& file = shards.files[stored.file];
-    const std::string& name = stored.info.name;
-    const std::optional<Target> target = target_of(name, shape);
+    std::optional<Target> target = target_of(name, shape);
     if (!target)
-      throw Error(QUERN_UNSUPPORTED, concat(file, ": tensor ", in_quotes(name), ": is not part of the family ", family.model_type,
-                                            " as it is known here, so the model would compute something else"));
-    if (target->name.empty()) continue;
+      throw Error(QUERN_UNSUPPORTED, concat(file, ": tensor ", in_quotes(stored.info.name), ": is not part of the family ",
+                                            family.model_type, " as it is known here, so the model would compute something else"));
+    if (target->name.empty()) return std::nullopt;
     if (const auto [at, is_new] = taken.emplace(target->name, name); !is_new)
       throw Error(QUERN_BAD_MODEL, concat(file, ": tensor ", in_quotes(name), ": is there twice, also as ", in_quotes(at->second)));
-    all.push_back(assembled(stored, file, *target, family, shape));
-    all.back().tensor.shard = first_file + stored.file;
+    return target;
+  };
+  const ModuleContext context{shards, quantisation};
+  const Modules modules = find_modules(context);
+  std::map<std::string, std::uint64_t> expanded;
+  std::size_t next = 0;  // of the modules, each at the place of its first tensor
+  for (std::size_t i = 0; i < shards.tensors.size(); ++i) {
+    const StoredTensor& stored = shards.tensors[i];
+    if (modules.of[i] == Modules::none) {
+      if (const auto target = place(stored, stored.info.name)) {
+        all.push_back(assembled(stored, shards.files[stored.file], *target, family, shape));
+        all.back().tensor.shard = first_file + stored.file;
+      }
+    } else if (modules.of[i] == next) {
+      const QuantisedModule& module = modules.all[next++];
+      if (const auto target = place(stored, concat(module.name, ".weight")))
+        all.push_back(assembled(context, module, *target, family, shape, first_file, expanded));
+    }
   }
   if (!shape.rope_factors.empty()) {
     gguf::AssembledTensor factors;
@@ -158,7 +202,9 @@ std::vector<gguf::AssembledTensor> assembled_tensors(const Shards& shards, const
     factors.change = made_of(shape.rope_factors);
     all.push_back(std::move(factors));
   }
-  return all;
+  AssembledTensors made{std::move(all), {}};
+  for (const auto& [how, count] : expanded) made.notes.push_back(concat(count, " of its weights ", how));
+  return made;
 }
 
 std::optional<DirectoryTensor> directory_tensor(std::string_view ours, const Family& family, const Shape& shape) {

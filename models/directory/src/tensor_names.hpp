@@ -3,6 +3,7 @@
 
 #include "families.hpp"
 #include "model_keys.hpp"
+#include "quantisation.hpp"
 #include "shards.hpp"
 
 #include "quern/models/gguf.hpp"
@@ -14,10 +15,15 @@
 
 namespace quern::directory {
 
+struct AssembledTensors {
+  std::vector<gguf::AssembledTensor> all;
+  std::vector<std::string> notes;  // of weights that are not read in the format that they have
+};
+
 /// All tensors that the graph reads; those that no inference needs are left out. Shards are numbered from `first_file` on. Throws
 /// Error(QUERN_UNSUPPORTED) for a tensor that the table does not have, or of a type that holds no weights.
-std::vector<gguf::AssembledTensor> assembled_tensors(const Shards& shards, const Family& family, const Shape& shape,
-                                                     std::uint32_t first_file);
+AssembledTensors assembled_tensors(const Shards& shards, const Family& family, const Shape& shape, const Quantisation& quantisation,
+                                   std::uint32_t first_file);
 
 /// The place of a tensor of the graph in a directory.
 struct DirectoryTensor {

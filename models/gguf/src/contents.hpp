@@ -29,12 +29,18 @@ struct File::Contents {
   struct Origin {
     std::uint64_t bytes = 0;
     TensorChange change;
+    std::vector<LyingPiece> further;
   };
+  std::vector<std::string> notes;
   std::vector<Origin> origins;  ///< of an assembly, one for each tensor
 
   /// Null for a tensor of a GGUF file. `tensor` is one of tensors.
   const Origin* origin_of(const TensorInfo& tensor) const noexcept {
     return origins.empty() ? nullptr : &origins[static_cast<std::size_t>(&tensor - tensors.data())];
+  }
+  std::span<const std::byte> first_piece(const TensorInfo& tensor) const noexcept {
+    const Origin* const origin = origin_of(tensor);
+    return shards[tensor.shard].mapping.bytes().subspan(tensor.offset, origin == nullptr ? tensor.bytes : origin->bytes);
   }
   std::span<const std::byte> key_bytes() const noexcept {
     return made_keys.empty() ? shards.front().mapping.bytes() : std::span<const std::byte>(made_keys);

@@ -122,7 +122,9 @@ const TensorInfo& File::require_tensor(std::string_view tensor) const {
 }
 
 void File::drop_pages(const TensorInfo& tensor) const noexcept {
-  contents_->shards[tensor.shard].mapping.drop_pages(tensor.offset, lying(tensor).size());
+  contents_->shards[tensor.shard].mapping.drop_pages(tensor.offset, contents_->first_piece(tensor).size());
+  if (const Contents::Origin* const origin = contents_->origin_of(tensor))
+    for (const LyingPiece& piece : origin->further) contents_->shards[piece.shard].mapping.drop_pages(piece.offset, piece.bytes);
 }
 
 }  // namespace quern::gguf

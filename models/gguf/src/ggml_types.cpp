@@ -69,9 +69,23 @@ constexpr bool ids_are_positions() {
 }
 static_assert(ids_are_positions());
 
+// Block formats by their places in quern_formats, for those that the table above does not have.
+#define QUERN_GGUF_FORMAT(FORMAT, format, with) of_format(no_ggml_type, #FORMAT, QUERN_##FORMAT),
+constexpr GgmlType other_types[] = {QUERN_EACH_FORMAT(QUERN_GGUF_FORMAT, )};
+#undef QUERN_GGUF_FORMAT
+
 }  // namespace
 
 const GgmlType* find_ggml_type(std::uint32_t id) noexcept { return id < std::size(ggml_types) ? &ggml_types[id] : nullptr; }
+
+const GgmlType* find_type_of(quern_dtype dtype) noexcept {
+  if (dtype == QUERN_DTYPE_NONE) return nullptr;
+  for (const GgmlType& type : ggml_types)
+    if (type.dtype == dtype) return &type;
+  for (const GgmlType& type : other_types)
+    if (type.dtype == dtype) return &type;
+  return nullptr;
+}
 
 std::string supported_ggml_types() {
   std::string names;
@@ -83,9 +97,14 @@ std::string supported_ggml_types() {
   return names;
 }
 
-std::string_view ggml_type_name(std::uint32_t ggml_type) noexcept {
-  const GgmlType* type = find_ggml_type(ggml_type);
+std::string_view type_name(quern_dtype dtype) noexcept {
+  const GgmlType* type = find_type_of(dtype);
   return type == nullptr ? std::string_view() : type->name;
+}
+
+bool has_ggml_type(quern_dtype dtype) noexcept {
+  const GgmlType* type = find_type_of(dtype);
+  return type != nullptr && type->id != no_ggml_type;
 }
 
 }  // namespace quern::gguf

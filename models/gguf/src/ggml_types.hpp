@@ -20,6 +20,9 @@ struct GgmlType {
 /// Null for an id that is not in the table.
 const GgmlType* find_ggml_type(std::uint32_t id) noexcept;
 
+/// The row of a dtype that is read. A block format that GGUF files do not have has one with the id no_ggml_type. Null for any other dtype.
+const GgmlType* find_type_of(quern_dtype dtype) noexcept;
+
 /// "F32, F16, Q4_0, ...": the names of the types that are read.
 std::string supported_ggml_types();
 

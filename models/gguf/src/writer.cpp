@@ -58,7 +58,8 @@ std::uint64_t tensor_bytes(const TensorInfo& info, const GgmlType& type) {
 std::uint32_t ggml_type_of(quern_dtype dtype) {
   for (std::uint32_t id = 0; const GgmlType* type = find_ggml_type(id); ++id)
     if (dtype != QUERN_DTYPE_NONE && type->dtype == dtype) return id;
-  throw Error(QUERN_INVALID_ARGUMENT, concat("type ", dtype, " has no place in a GGUF file; these have: ", supported_ggml_types()));
+  throw Error(QUERN_INVALID_ARGUMENT, concat("type ", type_name(dtype).empty() ? std::to_string(dtype) : std::string(type_name(dtype)),
+                                             " has no place in a GGUF file; these have: ", supported_ggml_types()));
 }
 
 std::string shard_path(const std::string& path, std::uint64_t no, std::uint64_t count) {

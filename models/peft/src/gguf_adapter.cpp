@@ -107,8 +107,8 @@ Adapter read_as_stored(const gguf::File& file) {
     }
     if (info.n_dims != 2) throw file.bad_tensor(info.name, concat("has ", info.n_dims, " dimensions; A and B have 2"));
     if (info.dtype != QUERN_Q8_0 && models::float_bytes(info.dtype) == 0)
-      throw Error(QUERN_UNSUPPORTED, concat(file.name(), ": tensor ", in_quotes(info.name), ": is of type ",
-                                            gguf::ggml_type_name(info.ggml_type), "; adapters are read in F32, F16, BF16 and Q8_0"));
+      throw Error(QUERN_UNSUPPORTED, concat(file.name(), ": tensor ", in_quotes(info.name), ": is of type ", gguf::type_name(info.dtype),
+                                            "; adapters are read in F32, F16, BF16 and Q8_0"));
     pairs.add(*place, info.name, info.dims[1], info.dims[0], [&file, &info] { return read_numbers(file, info); });
   }
   adapter.matrices = pairs.take();

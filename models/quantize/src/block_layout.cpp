@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 namespace quern::quantize {
@@ -28,6 +29,31 @@ std::uint16_t half_at(const std::byte* at) noexcept {
   std::uint16_t bits;
   std::memcpy(&bits, at, sizeof bits);
   return bits;
+}
+
+/// As an f16, E4M3 lies 2^8 lower.
+float e4m3(unsigned code) noexcept {
+  const unsigned size = code & 0x7fu;
+  return 256.0f * sdk::from_f16(static_cast<std::uint16_t>((code & 0x80u) << 8 | size << 7 | (size == 0x7fu ? 0x7c00u : 0u)));
+}
+
+/// Empty where codes are integers.
+std::vector<float> numbers_of_codes(const quern_format& format, const quern_format_field& codes) {
+  std::vector<float> numbers;
+  if (format.formula == QUERN_FORMULA_SUPER_TABLE) {
+    const std::span<const float> values = list_of<float>(static_cast<const quern_code_table*>(format.header.next)->values);
+    numbers.assign(values.begin(), values.end());
+  } else if (codes.stored == QUERN_STORED_E4M3) {
+    for (unsigned code = 0; code < 256; ++code) numbers.push_back(e4m3(code));
+  }
+  return numbers;
+}
+
+/// An f32 whose lowest bytes are 0 and are not there.
+float upper_float_at(const std::byte* at, std::size_t skipped) noexcept {
+  std::byte bytes[sizeof(float)] = {};
+  std::memcpy(bytes + skipped, at, sizeof bytes - skipped);
+  return std::bit_cast<float>(bytes);
 }
 
 void put_half(std::byte* at, float number) noexcept {
@@ -74,20 +100,22 @@ BlockLayout::BlockLayout(const quern_format& format)
       bytes_(format.block_bytes),
       formula_(format.formula) {
   for (const quern_format_field& field : list_of<quern_format_field>(format.fields)) {
-    const std::size_t first = list_of<quern_format_piece>(field.pieces)[0].bit_offset / 8;
+    const quern_format_piece& piece = list_of<quern_format_piece>(field.pieces)[0];
+    const std::size_t first = piece.bit_offset / 8;
     switch (field.role) {
-      case QUERN_ROLE_SUPER_SCALE: scale_at_ = first; break;
+      case QUERN_ROLE_SUPER_SCALE: scale_ = {field.stored, first, piece.shift / 8}; break;
+      case QUERN_ROLE_ZERO: zeros_ = field_of(field); break;
       case QUERN_ROLE_SUPER_MIN: minimum_at_ = first; break;
       case QUERN_ROLE_SCALE: scales_ = field_of(field); break;
       case QUERN_ROLE_MIN: minima_ = field_of(field); break;
-      default: codes_ = field_of(field);
+      default: codes_ = field_of(field); numbers_ = numbers_of_codes(format, field);
     }
   }
 }
 
 void BlockLayout::pack(const Block& block, std::byte* bytes) const noexcept {
   std::memset(bytes, 0, bytes_);
-  put_half(bytes + scale_at_, block.scale);
+  put_half(bytes + scale_.at, block.scale);
   if (formula_ == QUERN_FORMULA_OFFSET || formula_ == QUERN_FORMULA_SUPER_OFFSET) put_half(bytes + minimum_at_, block.minimum);
   const auto put = [bytes](const Field& field, const auto* numbers) {
     for (const Bits& bits : field.bits) {
@@ -101,7 +129,8 @@ void BlockLayout::pack(const Block& block, std::byte* bytes) const noexcept {
 }
 
 void BlockLayout::unpack(const std::byte* bytes, Block& block) const noexcept {
-  block.scale = sdk::from_f16(half_at(bytes + scale_at_));
+  block.scale = scale_.stored == QUERN_STORED_F16 ? sdk::from_f16(half_at(bytes + scale_.at))
+                                                  : upper_float_at(bytes + scale_.at, scale_.skipped);
   if (formula_ == QUERN_FORMULA_OFFSET || formula_ == QUERN_FORMULA_SUPER_OFFSET)
     block.minimum = sdk::from_f16(half_at(bytes + minimum_at_));
   std::array<int, most_elements> stored{};
@@ -116,7 +145,10 @@ void BlockLayout::unpack(const std::byte* bytes, Block& block) const noexcept {
   };
   if (!scales_.bits.empty()) get(scales_, block.scales, groups());
   if (!minima_.bits.empty()) get(minima_, block.minima, groups());
+  if (!zeros_.bits.empty()) get(zeros_, &block.zero, 1);
   get(codes_, block.codes, elements_);
+  if (numbers_.empty()) return;
+  for (int i = 0; i < elements_; ++i) block.codes[i] = numbers_[static_cast<std::size_t>(block.codes[i])];
 }
 
 }  // namespace quern::quantize

@@ -13,9 +13,10 @@ inline constexpr int most_elements = 256, most_groups = 16;
 
 /// The numbers of a block. Codes and scales are without bias.
 struct Block {
-  float scale = 0, minimum = 0;  // of the whole block, as f16 holds them
+  float scale = 0, minimum = 0;  // of the whole block, as the format stores them
+  int zero = 0;                  // of the whole block
   int scales[most_groups] = {}, minima[most_groups] = {};
-  float codes[most_elements] = {};  // integers
+  float codes[most_elements] = {};  // integers, or the numbers that codes of a table or of E4M3 stand for
 };
 
 /// Integers from `low` to `high`.
@@ -39,6 +40,8 @@ class BlockLayout {
   Range scales() const noexcept { return scales_.range; }
   Range minima() const noexcept { return minima_.range; }
 
+  /// Whether blocks of it are made of numbers here: the formats of GGUF files. Those of directories are read alone.
+  bool can_pack() const noexcept { return formula_ <= QUERN_FORMULA_SUPER_OFFSET && scale_.stored == QUERN_STORED_F16; }
   void pack(const Block& block, std::byte* bytes) const noexcept;
   void unpack(const std::byte* bytes, Block& block) const noexcept;
 
@@ -59,8 +62,14 @@ class BlockLayout {
   int elements_, group_;
   std::size_t bytes_;
   std::uint32_t formula_;
-  std::size_t scale_at_ = 0, minimum_at_ = 0;
-  Field codes_, scales_, minima_;
+  struct Scale {
+    std::uint32_t stored = 0;
+    std::size_t at = 0, skipped = 0;  // skipped: low bytes of an f32 that are 0 and not stored
+  };
+  Scale scale_;
+  std::size_t minimum_at_ = 0;
+  Field codes_, scales_, minima_, zeros_;
+  std::vector<float> numbers_;  // of the codes, where these are no integers
 };
 
 /// Element i of the block, rounded once.
@@ -71,6 +80,8 @@ inline float value_of(const BlockLayout& layout, const Block& block, int i) noex
     case QUERN_FORMULA_SYMMETRIC: return block.scale * code;
     case QUERN_FORMULA_OFFSET: return block.scale * code + block.minimum;
     case QUERN_FORMULA_SUPER_SYMMETRIC: return block.scale * static_cast<float>(block.scales[g]) * code;
+    case QUERN_FORMULA_SUPER_TABLE: return block.scale * code;  // unpack() gives what a code stands for
+    case QUERN_FORMULA_SUPER_ZERO: return block.scale * (code - static_cast<float>(block.zero));
     default: return block.scale * static_cast<float>(block.scales[g]) * code - block.minimum * static_cast<float>(block.minima[g]);
   }
 }

@@ -70,6 +70,7 @@ void encode_rows(quern_dtype dtype, std::span<const float> rows, std::span<const
     std::ranges::copy(bytes, out.begin());
     return;
   }
+  if (!layout->can_pack()) throw Error(QUERN_INVALID_ARGUMENT, concat("blocks of type ", dtype, " are read, and none are made"));
   for (std::size_t at = 0; at < rows.size(); at += block)
     encode_block(*layout, rows.data() + at, weights.data() + at % weights.size(), out.data() + at / block * layout->bytes());
 }

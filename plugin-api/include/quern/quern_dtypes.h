@@ -29,6 +29,17 @@ typedef uint32_t quern_dtype;
 #define QUERN_Q5_K 43u
 #define QUERN_Q6_K 44u
 
-#define QUERN_FORMAT_TABLE_VERSION 1u /* the first format behind a release raises it */
+/* Block formats of Hugging Face directories, with layouts of this ABI's own; the number in a name is the elements of a block: */
+#define QUERN_Q4_Z32 64u
+#define QUERN_Q4_Z64 65u
+#define QUERN_Q4_Z128 66u
+#define QUERN_Q8_Z32 67u
+#define QUERN_Q8_Z128 68u
+#define QUERN_Q8_128 69u
+#define QUERN_F8_128 70u
+#define QUERN_NF4_64 71u
+#define QUERN_FP4_64 72u
+
+#define QUERN_FORMAT_TABLE_VERSION 2u /* the first format behind a release raises it */
 
 #endif

@@ -31,6 +31,7 @@
 #define QUERN_MIN_SIZE_quern_format_piece 56u
 #define QUERN_MIN_SIZE_quern_format_field 40u
 #define QUERN_MIN_SIZE_quern_format 88u
+#define QUERN_MIN_SIZE_quern_code_table 48u
 #define QUERN_MIN_SIZE_quern_compile_options 112u
 #define QUERN_MIN_SIZE_quern_kernel_info 56u
 #define QUERN_MIN_SIZE_quern_alone_info 56u

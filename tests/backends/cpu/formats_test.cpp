@@ -11,11 +11,13 @@
 namespace quern::cpu_test {
 namespace {
 
-constexpr quern_dtype block_formats[] = {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+#define QUERN_TEST_FORMAT(FORMAT, format, with) QUERN_##FORMAT,
+constexpr quern_dtype block_formats[] = {QUERN_EACH_FORMAT(QUERN_TEST_FORMAT, )};
+#undef QUERN_TEST_FORMAT
 
-bool has_offset(quern_dtype dtype) {
+bool rounds(quern_dtype dtype) {
   const std::uint32_t formula = format_of(dtype)->formula;
-  return formula == QUERN_FORMULA_OFFSET || formula == QUERN_FORMULA_SUPER_OFFSET;
+  return formula == QUERN_FORMULA_OFFSET || formula == QUERN_FORMULA_SUPER_OFFSET || formula == QUERN_FORMULA_SUPER_TABLE;
 }
 
 double ulp(double x) {
@@ -26,7 +28,7 @@ double ulp(double x) {
 void expect_decoded(const Tensor& blocks, const Tensor& floats, const std::string& what) {
   const std::vector<double> exact = meaning(blocks), got = meaning(floats);
   for (std::size_t i = 0; i < exact.size(); ++i) {
-    if (has_offset(blocks.dtype)) ASSERT_LE(std::fabs(got[i] - exact[i]), 0.5 * ulp(exact[i]) + 1e-46) << what << " element " << i;
+    if (rounds(blocks.dtype)) ASSERT_LE(std::fabs(got[i] - exact[i]), 0.5 * ulp(exact[i]) + 1e-46) << what << " element " << i;
     else ASSERT_EQ(got[i], exact[i]) << what << " element " << i;
   }
 }
@@ -66,7 +68,7 @@ TEST(Formats, AnIdentityMatmulGivesTheDecodedWeights) {
 TEST(Formats, EncodingStaysWithinHalfAStepOfTheFormat) {
   Plugin plugin;
   // Levels of a block: the step is its range (or twice its largest magnitude) over them. Super-blocks round their scales too.
-  const std::pair<quern_dtype, double> levels[] = {{QUERN_Q8_0, 254}, {QUERN_Q4_1, 15}, {QUERN_Q5_1, 31}};
+  const std::pair<quern_dtype, double> levels[] = {{QUERN_Q8_0, 254}, {QUERN_Q4_1, 15}, {QUERN_Q5_1, 31}, {QUERN_Q4_Z32, 15}};
   const Tensor x = random_tensor(QUERN_F32, {16, 256}, 21);
   for (const auto& [dtype, steps] : levels) {
     const Tensor y = make(dtype, {16, 256});
@@ -84,8 +86,11 @@ TEST(Formats, EncodingStaysWithinHalfAStepOfTheFormat) {
 
 TEST(Formats, EncodingThenDecodingKeepsTheShapeOfTheData) {
   Plugin plugin;
-  const std::pair<quern_dtype, double> limits[] = {
-      {QUERN_Q4_0, 0.10}, {QUERN_Q5_0, 0.05}, {QUERN_Q4_K, 0.09}, {QUERN_Q5_K, 0.045}, {QUERN_Q6_K, 0.03}};
+  const std::pair<quern_dtype, double> limits[] = {{QUERN_Q4_0, 0.10},    {QUERN_Q5_0, 0.05},    {QUERN_Q4_K, 0.09},
+                                                   {QUERN_Q5_K, 0.045},   {QUERN_Q6_K, 0.03},    {QUERN_Q4_Z64, 0.10},
+                                                   {QUERN_Q4_Z128, 0.11}, {QUERN_Q8_Z32, 0.005}, {QUERN_Q8_Z128, 0.007},
+                                                   {QUERN_Q8_128, 0.007}, {QUERN_F8_128, 0.03},  {QUERN_NF4_64, 0.10},
+                                                   {QUERN_FP4_64, 0.14}};
   const Tensor x = random_tensor(QUERN_F32, {16, 256}, 22);
   for (const auto& [dtype, limit] : limits) {  // root mean square error over that of the data, about step / sqrt(12)
     const Tensor y = make(dtype, {16, 256});

@@ -78,6 +78,22 @@ std::uint16_t to_half(float x) {
   return static_cast<std::uint16_t>(sign | (up ? high : low));
 }
 
+namespace {
+
+/// What a code stands for: a number of a table, an E4M3, or itself.
+double code_number(const quern_format& format, double code) {
+  const auto bits = static_cast<unsigned>(static_cast<int>(code)) & 255u;
+  if (format.formula == QUERN_FORMULA_SUPER_TABLE)
+    return static_cast<const float*>(static_cast<const quern_code_table*>(format.header.next)->values.data)[bits];
+  if (format.id != QUERN_F8_128) return code;
+  if ((bits & 0x7fu) == 0x7fu) return std::numeric_limits<double>::quiet_NaN();
+  const int exponent = static_cast<int>(bits >> 3 & 15u), eighths = static_cast<int>(bits & 7u);
+  const double size = exponent == 0 ? std::ldexp(eighths, -9) : std::ldexp(8 + eighths, exponent - 10);
+  return (bits & 0x80u) != 0 ? -size : size;
+}
+
+}  // namespace
+
 double decode_element(const quern_format& format, const std::uint8_t* block, std::uint32_t i) {
   const auto entry = [&](const quern_format_field& field, std::uint32_t e) -> double {
     std::uint64_t bits = 0;
@@ -96,6 +112,7 @@ double decode_element(const quern_format& format, const std::uint8_t* block, std
       width = std::max(width, piece.bits + piece.shift);
     }
     if (field.stored == QUERN_STORED_F16) return static_cast<double>(to_float(static_cast<std::uint16_t>(bits)));
+    if (field.stored == QUERN_STORED_F32) return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
     auto value = static_cast<std::int64_t>(bits);
     if (field.stored == QUERN_STORED_INT && (bits >> (width - 1)) != 0) value -= std::int64_t{1} << width;
     return static_cast<double>(value - static_cast<std::int64_t>(field.bias));
@@ -107,12 +124,14 @@ double decode_element(const quern_format& format, const std::uint8_t* block, std
     }
     throw std::logic_error("no such field");
   };
-  const double c = role(QUERN_ROLE_CODE, i), d = role(QUERN_ROLE_SUPER_SCALE, 0);
+  const double c = code_number(format, role(QUERN_ROLE_CODE, i)), d = role(QUERN_ROLE_SUPER_SCALE, 0);
   const std::uint32_t g = i / format.group_elements;
   switch (format.formula) {
     case QUERN_FORMULA_SYMMETRIC: return d * c;
     case QUERN_FORMULA_OFFSET: return d * c + role(QUERN_ROLE_SUPER_MIN, 0);
     case QUERN_FORMULA_SUPER_SYMMETRIC: return d * role(QUERN_ROLE_SCALE, g) * c;
+    case QUERN_FORMULA_SUPER_TABLE: return d * c;
+    case QUERN_FORMULA_SUPER_ZERO: return d * (c - role(QUERN_ROLE_ZERO, g));
     default: return d * role(QUERN_ROLE_SCALE, g) * c - role(QUERN_ROLE_SUPER_MIN, 0) * role(QUERN_ROLE_MIN, g);
   }
 }
@@ -169,14 +188,18 @@ Tensor random_tensor(quern_dtype dtype, std::vector<std::int64_t> dims, std::uin
     for (std::int64_t i = 0; i < t.elements(); ++i) values.push_back(static_cast<float>(normal(generator)));
     return of(t.dims, values, dtype);
   }
-  for (std::uint8_t& b : t.raw().first(t.bytes())) b = static_cast<std::uint8_t>(generator());
+  for (std::uint8_t& b : t.raw().first(t.bytes())) {
+    b = static_cast<std::uint8_t>(generator());
+    if (dtype == QUERN_F8_128 && (b & 0x7f) == 0x7f) b ^= 1;  // no NaN
+  }
   for (std::size_t at = 0; at < t.bytes(); at += format->block_bytes)
     for (std::uint64_t f = 0; f < format->fields.count; ++f) {
       const auto& field = static_cast<const quern_format_field*>(format->fields.data)[f];
-      if (field.stored != QUERN_STORED_F16) continue;
+      if (field.stored != QUERN_STORED_F16 && field.stored != QUERN_STORED_F32) continue;
       const auto& piece = *static_cast<const quern_format_piece*>(field.pieces.data);
       const std::uint16_t half = to_half(static_cast<float>(normal(generator) * (field.role == QUERN_ROLE_SUPER_SCALE ? 0.02 : 0.2)));
-      std::memcpy(t.raw().data() + at + piece.bit_offset / 8, &half, 2);
+      const std::uint32_t whole = field.stored == QUERN_STORED_F16 ? half : std::bit_cast<std::uint32_t>(to_float(half)) >> piece.shift;
+      std::memcpy(t.raw().data() + at + piece.bit_offset / 8, &whole, piece.bits / 8);
     }
   return t;
 }

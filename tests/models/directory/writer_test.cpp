@@ -172,7 +172,7 @@ class WrittenVariants : public testing::Test {
     for (const gguf::TensorInfo& tensor : base.tensors()) {
       if (tensor.name == left_out) continue;
       std::vector<std::uint64_t> dims(tensor.dims, tensor.dims + tensor.n_dims);
-      const auto lying = base.lying(tensor);
+      const std::span<const std::byte> lying = base.data(tensor);
       bytes.emplace_back(lying.begin(), lying.end());
       if (tensor.name == "token_embd.weight" || tensor.name == "output.weight") {
         bytes.back().resize(lying.size() / dims[1] * rows);

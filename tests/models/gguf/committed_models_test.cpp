@@ -40,7 +40,7 @@ TEST_P(CommittedModel, IsWhatItsNameSays) {
   const Model& model = GetParam();
   const File file = File::open(folder / model.file);
   EXPECT_EQ(file.require_string("general.architecture"), model.architecture);
-  EXPECT_EQ(gguf::ggml_type_name(file.require_tensor("blk.0.attn_q.weight").ggml_type), model.weights);
+  EXPECT_EQ(gguf::type_name(file.require_tensor("blk.0.attn_q.weight").dtype), model.weights);
   EXPECT_NE(file.find_tensor(model.has), nullptr);
   EXPECT_EQ(file.shard_count(), model.shards);
   EXPECT_EQ(file.require_u64(std::string(model.architecture) + ".block_count"), 2u);

@@ -32,7 +32,7 @@ TEST(GgufReader, ListsTensorsInTheOrderOfTheFileWithTheirShapesAndTypes) {
   EXPECT_THAT(up.dims, ElementsAre(32, 2, 1, 1));
   EXPECT_EQ(up.elements(), 64u);
   EXPECT_EQ(up.dtype, QUERN_Q8_0);
-  EXPECT_EQ(gguf::ggml_type_name(up.ggml_type), "Q8_0");
+  EXPECT_EQ(gguf::type_name(up.dtype), "Q8_0");
   EXPECT_EQ(up.bytes, 68u);
   EXPECT_EQ(up.offset % 32, 0u);
   EXPECT_EQ(up.shard, 0u);

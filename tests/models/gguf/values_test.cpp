@@ -135,9 +135,11 @@ TEST_F(GgufValues, NamesFromTheFileAreMadeSafeToShow) {
 }
 
 TEST(GgufTypes, EveryIdHasItsNameAndOthersHaveNone) {
-  EXPECT_EQ(gguf::ggml_type_name(12), "Q4_K");
-  EXPECT_EQ(gguf::ggml_type_name(39), "MXFP4");
-  EXPECT_EQ(gguf::ggml_type_name(1000), "");
+  EXPECT_EQ(gguf::type_name(QUERN_Q4_K), "Q4_K");
+  EXPECT_EQ(gguf::type_name(QUERN_Q4_Z128), "Q4_Z128");
+  EXPECT_EQ(gguf::type_name(1000), "");
+  EXPECT_TRUE(gguf::has_ggml_type(QUERN_Q4_K));
+  EXPECT_FALSE(gguf::has_ggml_type(QUERN_Q4_Z128));
   EXPECT_EQ(gguf::name_of(ValueType::boolean), "bool");
   EXPECT_EQ(gguf::name_of(static_cast<ValueType>(99)), "unknown");
 }

@@ -85,7 +85,7 @@ std::uint64_t walk(const gguf::File& file) {
   sum += every_getter(file, "no such key");
   sum += value_or_refusal([&] { return file.require_tensor("no such tensor").bytes; });
   for (const gguf::TensorInfo& tensor : file.tensors()) {
-    sum += sum_of(tensor.name) + sum_of(gguf::ggml_type_name(tensor.ggml_type)) + tensor.elements();
+    sum += sum_of(tensor.name) + sum_of(gguf::type_name(tensor.dtype)) + tensor.elements();
     sum += file.require_tensor(tensor.name).bytes + sum_of(file.bad_tensor(tensor.name, "").what());
     for (const std::byte byte : file.data(tensor)) sum += std::to_integer<std::uint64_t>(byte);
     file.drop_pages(tensor);

@@ -215,6 +215,60 @@ struct RowQ6K {
   }
 };
 
+/// Scale and zero point of the word that both share.
+struct ZeroPointLanes {
+  Lanes scale, zero;
+};
+QUERN_CPU_INLINE ZeroPointLanes load_zero_point(const Byte* p) {
+  const std::uint32_t head = word_at(p);
+  return {broadcast(__builtin_bit_cast(float, head & ~255u)), broadcast(static_cast<float>(head & 255u))};
+}
+/// Blocks of n codes of four bits behind a word with their zero point and scale.
+template <int n>
+struct RowQ4Z {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    constexpr std::int64_t parts = n / 32;
+    const Byte* p = row + b / parts * (4 + n / 2);
+    const auto [d, zero] = load_zero_point(p);
+    const __m128i codes = load_bytes(p + 4 + b % parts * 16);
+#if defined(QUERN_CPU_ISA_avx512)
+    const __m512 values = _mm512_mul_ps(_mm512_sub_ps(counting(), zero.v[0]), d.v[0]);
+    const __m512i index = _mm512_cvtepu8_epi32(codes);
+    low = pick(index, values);
+    high = pick(_mm512_srli_epi32(index, 4), values);
+#else
+    low = mul(sub(from_unsigned(bits<0>(codes, 15)), zero), d);
+    high = mul(sub(from_unsigned(bits<4>(codes, 15)), zero), d);
+#endif
+  }
+};
+
+/// The same of eight bits.
+template <int n>
+struct RowQ8Z {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    constexpr std::int64_t parts = n / 32;
+    const Byte* p = row + b / parts * (4 + n);
+    const auto [d, zero] = load_zero_point(p);
+    const Byte* codes = p + 4 + b % parts * 32;
+    low = mul(sub(from_unsigned(load_bytes(codes)), zero), d);
+    high = mul(sub(from_unsigned(load_bytes(codes + 16)), zero), d);
+  }
+};
+/// An f32 and 128 signed bytes.
+struct RowQ8Whole {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + (b >> 2) * 132;
+    const Lanes d = broadcast(__builtin_bit_cast(float, word_at(p)));
+    const Byte* codes = p + 4 + (b & 3) * 32;
+    low = mul(from_signed(load_bytes(codes)), d);
+    high = mul(from_signed(load_bytes(codes + 16)), d);
+  }
+};
+
 /// A format that has no lanes of its own.
 template <quern_dtype Format>
 struct RowByCodec {
@@ -236,6 +290,41 @@ struct RowByCodec {
     high = load(values + 16);
   }
 };
+#if defined(__F16C__)
+/// An f32 and 128 numbers of eight bits. As f16 these lie 2^8 lower.
+struct RowF8 {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE Lanes sixteen(const Byte* codes) {
+    const __m256i wide = _mm256_cvtepu8_epi16(load_bytes(codes)), size = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
+    const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
+    const __m256i nan = _mm256_and_si256(_mm256_cmpeq_epi16(size, _mm256_set1_epi16(0x7f)), _mm256_set1_epi16(0x7c00));
+    alignas(32) Byte halves[32];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(halves), _mm256_or_si256(_mm256_or_si256(sign, nan), _mm256_slli_epi16(size, 7)));
+    return mul(load_halves(halves), broadcast(256.0f));
+  }
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + (b >> 2) * 132;
+    const Lanes d = broadcast(__builtin_bit_cast(float, word_at(p)));
+    const Byte* codes = p + 4 + (b & 3) * 32;
+    low = mul(sixteen(codes), d);
+    high = mul(sixteen(codes + 16), d);
+  }
+};
+#endif
+#if defined(QUERN_CPU_ISA_avx512)
+/// An f32 and 64 codes of four bits of a table.
+template <const float* values>
+struct RowTable {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + (b >> 1) * 36;
+    const __m512 table = _mm512_mul_ps(_mm512_loadu_ps(values), _mm512_set1_ps(__builtin_bit_cast(float, word_at(p))));
+    const __m512i index = _mm512_cvtepu8_epi32(load_bytes(p + 4 + (b & 1) * 16));
+    low = pick(index, table);
+    high = pick(_mm512_srli_epi32(index, 4), table);
+  }
+};
+#endif
 
 template <quern_dtype Format>
 struct RowOf {
@@ -254,6 +343,19 @@ QUERN_CPU_ROW(Q8_0, RowQ80)
 QUERN_CPU_ROW(Q4_K, RowQ4K)
 QUERN_CPU_ROW(Q5_K, RowQ5K)
 QUERN_CPU_ROW(Q6_K, RowQ6K)
+QUERN_CPU_ROW(Q4_Z32, RowQ4Z<32>)
+QUERN_CPU_ROW(Q4_Z64, RowQ4Z<64>)
+QUERN_CPU_ROW(Q4_Z128, RowQ4Z<128>)
+QUERN_CPU_ROW(Q8_Z32, RowQ8Z<32>)
+QUERN_CPU_ROW(Q8_Z128, RowQ8Z<128>)
+QUERN_CPU_ROW(Q8_128, RowQ8Whole)
+#if defined(__F16C__)
+QUERN_CPU_ROW(F8_128, RowF8)
+#endif
+#if defined(QUERN_CPU_ISA_avx512)
+QUERN_CPU_ROW(NF4_64, RowTable<quern_nf4_values>)
+QUERN_CPU_ROW(FP4_64, RowTable<quern_fp4_values>)
+#endif
 #undef QUERN_CPU_ROW
 
 /// Calls f(Row{}) with the row type of a dtype.

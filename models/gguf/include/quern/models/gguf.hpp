@@ -45,8 +45,14 @@ enum class ValueType : std::uint32_t {
 /// "u32", "string", ...; "unknown" for a number outside the enumeration.
 std::string_view name_of(ValueType type) noexcept;
 
-/// "Q4_K", ... as GGUF spells it; empty for an id that this reader does not know.
-std::string_view ggml_type_name(std::uint32_t ggml_type) noexcept;
+/// "Q4_K", ... as GGUF spells it, and in the same way a block format that GGUF files do not have; empty for any other dtype.
+std::string_view type_name(quern_dtype dtype) noexcept;
+
+/// Whether a GGUF file can hold it.
+bool has_ggml_type(quern_dtype dtype) noexcept;
+
+/// TensorInfo::ggml_type of a block format that GGUF files do not have.
+inline constexpr std::uint32_t no_ggml_type = UINT32_MAX;
 
 /// An array of strings where it lies in the file. Elements have different lengths, so it is read in order;
 /// use to_vector() for access by index. Views stay valid as long as the File does.
@@ -142,7 +148,7 @@ struct TensorInfo {
   std::uint32_t n_dims = 0;              ///< 1 to 4
   std::uint64_t dims[4] = {1, 1, 1, 1};  ///< dims[0] is the contiguous one; those past n_dims are 1
   quern_dtype dtype = QUERN_DTYPE_NONE;  ///< never QUERN_DTYPE_NONE in an opened file
-  std::uint32_t ggml_type = 0;           ///< the file's own type id
+  std::uint32_t ggml_type = 0;           ///< the file's own type id; no_ggml_type where it is no GGUF file and has none
   std::uint64_t offset = 0;              ///< from the start of its shard's file, in bytes
   std::uint64_t bytes = 0;               ///< without padding
   std::uint32_t shard = 0;               ///< 0 for a file that is not split
@@ -167,14 +173,25 @@ class TensorBytes {
   std::span<const std::byte> bytes_;
 };
 
-/// What makes a tensor of the bytes that lie in its file. Called from several threads at once.
-using TensorChange = std::function<std::vector<std::byte>(std::span<const std::byte> lying)>;
+/// Bytes where they lie, one piece or several.
+using LyingPieces = std::span<const std::span<const std::byte>>;
+
+/// What makes a tensor of the pieces that lie in its files. Called from several threads at once. Throws Error(QUERN_BAD_MODEL) for numbers that
+/// have no place in it.
+using TensorChange = std::function<std::vector<std::byte>(LyingPieces lying)>;
+
+/// Further bytes that a tensor is made of.
+struct LyingPiece {
+  std::uint32_t shard = 0;
+  std::uint64_t offset = 0, bytes = 0;
+};
 
 /// A tensor of an Assembly: `lying_bytes` at tensor.offset of the file number tensor.shard.
 struct AssembledTensor {
-  TensorInfo tensor;              ///< name, n_dims, dims, dtype, shard and offset; the rest follows
-  std::uint64_t lying_bytes = 0;  ///< as many as the tensor has, unless `change` makes others of them
-  TensorChange change;            ///< empty: the bytes are taken as they lie
+  TensorInfo tensor;                ///< name, n_dims, dims, dtype, shard and offset; the rest follows
+  std::uint64_t lying_bytes = 0;    ///< as many as the tensor has, unless `change` makes others of them
+  TensorChange change;              ///< empty: the bytes are taken as they lie
+  std::vector<LyingPiece> further;  ///< what `change` gets behind the first piece
 };
 
 /// A model of several files that are no GGUF, with the keys and names that a GGUF file would have.
@@ -183,6 +200,7 @@ struct Assembly {
   std::vector<std::byte> keys;     ///< Writer::bytes_of_keys()
   std::vector<std::string> files;  ///< to map, at least one; errors on keys name the first
   std::vector<AssembledTensor> tensors;
+  std::vector<std::string> notes;  ///< File::notes()
 };
 
 /// What the system says of a file when it is opened; changes with every write, also one that keeps size and time of change.
@@ -288,8 +306,10 @@ class File {
   const TensorInfo& require_tensor(std::string_view tensor) const;
   /// The bytes that the graph reads; a tensor of an assembly may be made here. `tensor` must be one of tensors().
   TensorBytes read(const TensorInfo& tensor) const;
-  /// The bytes as they lie in the file; for a fingerprint. Aligned in a GGUF file to general.alignment (32 by default).
-  std::span<const std::byte> lying(const TensorInfo& tensor) const noexcept;
+  /// What a user should know of how the model is read, a sentence each; none of a GGUF file.
+  const std::vector<std::string>& notes() const noexcept;
+  /// The bytes as they lie in the file, in one piece but for a tensor that is made of several; for a fingerprint.
+  std::vector<std::span<const std::byte>> lying(const TensorInfo& tensor) const;
   /// Both at once, for a tensor that nothing changes, as all of a GGUF file are. Throws Error(QUERN_INTERNAL) for another one.
   std::span<const std::byte> data(const TensorInfo& tensor) const;
   /// Tells the system that the pages that lie wholly inside this tensor are not needed now. They are read

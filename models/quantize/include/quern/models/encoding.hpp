@@ -18,7 +18,7 @@ std::uint64_t block_elements(quern_dtype dtype);
 /// Bytes of so many elements, which are whole blocks.
 std::uint64_t encoded_bytes(quern_dtype dtype, std::uint64_t elements);
 
-/// Rows of weights.size() elements each into f32, f16, bf16 or a block format. `weights` says how much an error in each column counts: finite
+/// Rows of weights.size() elements each into f32, f16, bf16 or a block format that GGUF files have. `weights` says how much an error in each column counts: finite
 /// and not negative. Where those of a group are all 0 its columns count the same. No block has a larger weighted error than rounding with
 /// the scale of its largest element. Throws Error(QUERN_INVALID_ARGUMENT) for sizes that are not whole blocks and rows, and for a number
 /// that is not finite or that the type cannot hold.

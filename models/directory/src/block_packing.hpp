@@ -1,0 +1,39 @@
+// Codes, scales and zero points, wherever they lie, as rows of blocks.
+#pragma once
+
+#include "quern/models/gguf.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace quern::directory {
+
+/// A matrix of codes. `group` columns of a row share a scale and a zero point; groups are whole blocks of the format.
+struct Codes {
+  quern_dtype format = QUERN_DTYPE_NONE;
+  std::uint64_t rows = 0, columns = 0, group = 0;
+  /// The codes of `count` rows from `first` on, a byte each, row by row. `first` is a multiple of rows_at_once.
+  std::function<void(std::uint64_t first, std::uint64_t count, std::uint8_t* out)> read;
+  std::function<float(std::uint64_t row, std::uint64_t group)> scale;
+  std::function<std::uint32_t(std::uint64_t row, std::uint64_t group)> zero;  // of formats with zero points
+  /// The group of each column where these are not neighbours; empty: column / group.
+  std::span<const std::uint32_t> group_of;
+};
+inline constexpr std::uint64_t rows_at_once = 128;
+
+/// The numbers themselves, (code - zero) * scale, in f32, f16 or bf16 (`format`): for groups that no block has.
+/// Throws Error(QUERN_BAD_MODEL) beginning with `where` for a number that the type does not hold.
+std::vector<std::byte> expanded(const Codes& codes, const std::string& where);
+
+/// Throws Error(QUERN_BAD_MODEL) beginning with `where` for a scale or zero point that the format does not hold.
+std::vector<std::byte> packed_blocks(const Codes& codes, const std::string& where);
+
+/// The format with zero points for codes of 4 or 8 bits whose groups are whole blocks; QUERN_DTYPE_NONE where there is none.
+quern_dtype zero_point_format(std::uint32_t bits, std::uint64_t group) noexcept;
+
+std::uint32_t word_at(std::span<const std::byte> bytes, std::uint64_t index) noexcept;
+
+}  // namespace quern::directory

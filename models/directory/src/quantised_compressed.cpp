@@ -1,0 +1,112 @@
+// compressed-tensors: integers packed along a row with an offset, integers of eight bits, or numbers of eight bits.
+#include "block_packing.hpp"
+#include "scale_grid.hpp"
+
+#include <cstring>
+
+namespace quern::directory {
+namespace {
+
+using safetensors::Dtype;
+
+struct Size {
+  std::uint64_t rows, columns;
+};
+
+Size packed_size(const ModuleContext& context, const StoredTensor& shape) {
+  context.check(shape, {2}, {Dtype::i64});
+  const std::vector<std::byte> bytes = context.read(shape);
+  std::int64_t sizes[2];
+  std::memcpy(sizes, bytes.data(), sizeof sizes);
+  constexpr std::int64_t most = 1 << 30;
+  if (sizes[0] < 1 || sizes[0] > most || sizes[1] < 1 || sizes[1] > most)
+    throw context.refused(QUERN_BAD_MODEL, shape, concat("has ", sizes[0], " x ", sizes[1], " weights; both must be 1 to ", most));
+  return {static_cast<std::uint64_t>(sizes[0]), static_cast<std::uint64_t>(sizes[1])};
+}
+
+std::uint64_t words_of(std::uint64_t numbers, std::uint32_t bits) noexcept { return (numbers * bits + 31) / 32; }
+
+/// Code i of a row of words.
+std::uint32_t code_at(std::span<const std::byte> words, std::uint64_t first_word, std::uint64_t i, std::uint32_t bits) noexcept {
+  return word_at(words, first_word + i * bits / 32) >> i * bits % 32 & ((1u << bits) - 1);
+}
+
+void require_format(const ModuleContext& context, const StoredTensor& codes, quern_dtype format, std::uint64_t group) {
+  if (format == QUERN_DTYPE_NONE)
+    throw context.refused(QUERN_UNSUPPORTED, codes, concat("has groups of ", group, " columns; multiples of 32 are read"));
+}
+
+QuantisedWeight packed(const ModuleContext& context, const QuantisedModule& module, const StoredTensor& codes) {
+  const StoredTensor &scales = context.require(module, "weight_scale"), &shape = context.require(module, "weight_shape");
+  const StoredTensor* const zeros = module.find("weight_zero_point");
+  const auto [rows, columns] = packed_size(context, shape);
+  const std::uint64_t words = codes.info.shape.size() == 2 ? codes.info.shape[1] : 0;
+  const std::uint32_t bits = words == words_of(columns, 8) ? 8 : 4;
+  context.check(codes, {rows, words_of(columns, bits)}, {Dtype::i32});
+  const ScaleGrid grid = scale_grid(context, scales, rows, columns);
+  const std::uint64_t group = grid.column_step;
+  if (zeros != nullptr) context.check(*zeros, {words_of(rows, bits), columns / group}, {Dtype::i32});
+  std::vector<std::uint32_t> group_of;
+  if (const StoredTensor* index = module.find("weight_g_idx")) group_of = columns_in_other_groups(context, *index, columns, group);
+  QuantisedWeight made{&codes, {&scales}, rows, columns, zero_point_format(bits, group), {}, {}};
+  if (!group_of.empty()) expand(made, in_order_of_activations, scales);
+  require_format(context, codes, made.dtype, group);
+  if (zeros != nullptr) made.further.push_back(zeros);
+  made.change = [=, format = made.dtype, rows = rows, columns = columns, scale_type = scales.info.dtype, has_zeros = zeros != nullptr,
+                 group_of = std::move(group_of), expands = !made.expanded.empty(), where = context.where(scales)](gguf::LyingPieces lying) {
+    const std::vector<float> scale = scale_numbers(scale_type, lying[1]);
+    Codes blocks{format, rows, columns, group, {}, {}, {}, group_of};
+    blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
+      for (std::uint64_t row = first; row < first + count; ++row)
+        for (std::uint64_t i = 0; i < columns; ++i)
+          *out++ = static_cast<std::uint8_t>(code_at(lying[0], row * words_of(columns, bits), i, bits));
+    };
+    blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * group)]; };
+    blocks.zero = [&](std::uint64_t row, std::uint64_t g) {
+      if (!has_zeros) return 1u << (bits - 1);
+      const std::uint64_t in_word = 32 / bits;  // words along the rows, one column a group
+      return word_at(lying[2], row / in_word * (columns / group) + g) >> bits * (row % in_word) & ((1u << bits) - 1);
+    };
+    return expands ? expanded(blocks, where) : packed_blocks(blocks, where);
+  };
+  return made;
+}
+
+QuantisedWeight integers(const ModuleContext& context, const QuantisedModule& module, const StoredTensor& codes) {
+  const StoredTensor& scales = context.require(module, "weight_scale");
+  const StoredTensor* const zeros = module.find("weight_zero_point");
+  if (codes.info.shape.size() != 2 || codes.info.elements() == 0) throw context.refused(QUERN_BAD_MODEL, codes, "is not a matrix");
+  const std::uint64_t rows = codes.info.shape[0], columns = codes.info.shape[1];
+  const ScaleGrid grid = scale_grid(context, scales, rows, columns);
+  if (zeros != nullptr) context.check(*zeros, scales.info.shape, {Dtype::i8});
+  // An f32 as the scale has a format of its own, without zero points.
+  const bool whole = scales.info.dtype == Dtype::f32 && zeros == nullptr && grid.column_step % 128 == 0;
+  QuantisedWeight made{&codes, {&scales}, rows, columns, whole ? QUERN_Q8_128 : zero_point_format(8, grid.column_step), {}, {}};
+  require_format(context, codes, made.dtype, grid.column_step);
+  if (zeros != nullptr) made.further.push_back(zeros);
+  made.change = [=, format = made.dtype, scale_type = scales.info.dtype, has_zeros = zeros != nullptr,
+                 where = context.where(scales)](gguf::LyingPieces lying) {
+    const std::vector<float> scale = scale_numbers(scale_type, lying[1]);
+    Codes blocks{format, rows, columns, grid.column_step, {}, {}, {}, {}};
+    const std::uint8_t middle = whole ? 0 : 128;
+    blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
+      for (const std::byte code : lying[0].subspan(first * columns, count * columns)) *out++ = std::to_integer<std::uint8_t>(code) ^ middle;
+    };
+    blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * grid.column_step)]; };
+    blocks.zero = [&](std::uint64_t row, std::uint64_t g) {
+      return has_zeros ? std::to_integer<std::uint32_t>(lying[2][grid.at(row, g * grid.column_step)]) ^ 128u : 128u;
+    };
+    return packed_blocks(blocks, where);
+  };
+  return made;
+}
+
+}  // namespace
+
+QuantisedWeight compressed_weight(const ModuleContext& context, const QuantisedModule& module) {
+  if (const StoredTensor* codes = module.find("weight_packed")) return packed(context, module, *codes);
+  const StoredTensor& codes = context.require(module, "weight");
+  return codes.info.dtype == Dtype::i8 ? integers(context, module, codes) : fp8_weight(context, module);
+}
+
+}  // namespace quern::directory

@@ -1,0 +1,108 @@
+// GPTQ: codes in words along a column of the product, which is a row here; zero points in words along the rows.
+#include "block_packing.hpp"
+#include "quantised_modules.hpp"
+
+#include "quern/models/floats.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace quern::directory {
+namespace {
+
+using safetensors::Dtype;
+
+struct Words {
+  std::uint32_t bits;
+
+  std::uint32_t in_word() const noexcept { return 32 / bits; }
+  std::uint32_t mask() const noexcept { return (1u << bits) - 1; }
+  std::uint32_t code(std::uint32_t word, std::uint64_t i) const noexcept { return word >> bits * i & mask(); }
+};
+
+void read_rows(std::span<const std::byte> words, const Words& of, std::uint64_t rows, std::uint64_t columns, std::uint64_t first,
+               std::uint64_t count, std::uint8_t* out) {
+  for (std::uint64_t column = 0; column < columns; column += of.in_word())
+    for (std::uint64_t row = 0; row < count; ++row) {
+      const std::uint32_t word = word_at(words, column / of.in_word() * rows + first + row);
+      for (std::uint64_t i = 0; i < of.in_word(); ++i) out[row * columns + column + i] = static_cast<std::uint8_t>(of.code(word, i));
+    }
+}
+
+/// Zero points as they are stored, by what is added to them.
+struct StoredZeros {
+  std::span<const std::byte> words;
+  Words of;
+  std::uint64_t rows;
+  std::uint32_t more = 0;
+
+  std::uint32_t stored(std::uint64_t row, std::uint64_t group) const noexcept {
+    return of.code(word_at(words, (group * rows + row) / of.in_word()), row % of.in_word());
+  }
+};
+
+/// The zero point of symmetric codes is the middle. Some files say that they store it less one, and store it itself; others the other way.
+std::optional<std::uint32_t> more_for_middle(const StoredZeros& zeros, std::uint64_t groups) {
+  const std::uint32_t middle = 1u << (zeros.of.bits - 1), first = zeros.stored(0, 0);
+  if (first != middle && first != middle - 1) return std::nullopt;
+  for (std::uint64_t group = 0; group < groups; ++group)
+    for (std::uint64_t row = 0; row < zeros.rows; ++row)
+      if (zeros.stored(row, group) != first) return std::nullopt;
+  return middle - first;
+}
+
+}  // namespace
+
+QuantisedWeight gptq_weight(const ModuleContext& context, const QuantisedModule& module) {
+  const StoredTensor &codes = context.require(module, "qweight"), &zeros = context.require(module, "qzeros"),
+                     &scales = context.require(module, "scales");
+  const StoredTensor* const index = module.find("g_idx");
+  const Quantisation& how = context.quantisation;
+  if (codes.info.shape.size() != 2 || codes.info.elements() == 0) throw context.refused(QUERN_BAD_MODEL, codes, "is not a matrix");
+  const std::uint64_t words = codes.info.shape[0], rows = codes.info.shape[1];
+  if (how.bits == 0 && (index == nullptr || index->info.elements() == 0))
+    throw context.refused(QUERN_BAD_MODEL, codes, "is there without 'g_idx', which says how many columns it has");
+  const std::uint64_t columns = how.bits != 0 ? words * 32 / how.bits : index->info.elements();
+  const Words of{how.bits != 0 ? how.bits : static_cast<std::uint32_t>(std::min<std::uint64_t>(words * 32 / columns, 32))};
+  if (of.bits != 4 && of.bits != 8)
+    throw context.refused(QUERN_UNSUPPORTED, codes, concat("has codes of ", of.bits, " bits; codes of 4 and 8 bits are read"));
+  const std::uint64_t groups_found = scales.info.shape.empty() ? 0 : scales.info.shape[0];
+  const std::uint64_t group = how.group ? (*how.group == 0 ? columns : *how.group) : groups_found == 0 ? 0 : columns / groups_found;
+  if (group == 0 || columns % group != 0)
+    throw context.refused(QUERN_BAD_MODEL, codes, concat("has ", columns, " columns, which are no whole groups of ", group));
+  context.check(codes, {columns * of.bits / 32, rows}, {Dtype::i32});
+  context.check(zeros, {columns / group, rows * of.bits / 32}, {Dtype::i32});
+  context.check(scales, {columns / group, rows}, {Dtype::f16, Dtype::bf16, Dtype::f32});
+  if (rows % of.in_word() != 0)
+    throw context.refused(QUERN_BAD_MODEL, codes, concat("has ", rows, " rows, which fill no whole words of zeros"));
+  std::vector<std::uint32_t> group_of;
+  if (index != nullptr) group_of = columns_in_other_groups(context, *index, columns, group);
+  QuantisedWeight made{&codes, {&zeros, &scales}, rows, columns, zero_point_format(of.bits, group), {}, {}};
+  if (!group_of.empty()) expand(made, in_order_of_activations, scales);
+  if (made.dtype == QUERN_DTYPE_NONE)
+    throw context.refused(QUERN_UNSUPPORTED, codes, concat("has groups of ", group, " columns; multiples of 32 are read"));
+  const quern_dtype scale_type = safetensors::float_type(scales.info.dtype);
+  made.change = [=, format = made.dtype, less_one = how.zeros_less_one, symmetric = how.symmetric, group_of = std::move(group_of),
+                 expands = !made.expanded.empty(), where_scales = context.where(scales),
+                 where_zeros = context.where(zeros)](gguf::LyingPieces lying) {
+    const std::vector<float> scale = models::decode_floats(scale_type, lying[2]);
+    StoredZeros stored{lying[1], of, rows, less_one ? 1u : 0u};
+    if (symmetric) stored.more = more_for_middle(stored, columns / group).value_or(stored.more);
+    Codes blocks{format, rows, columns, group, {}, {}, {}, group_of};
+    blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
+      read_rows(lying[0], of, rows, columns, first, count, out);
+    };
+    blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[g * rows + row]; };
+    blocks.zero = [&](std::uint64_t row, std::uint64_t g) {
+      const std::uint32_t zero = stored.stored(row, g);
+      if (zero + stored.more > of.mask())
+        throw Error(QUERN_BAD_MODEL, concat(where_zeros, "has ", zero, " for row ", row, ", group ", g,
+                                            "; zero points are stored less one, and ", of.mask() - 1, " is the largest"));
+      return zero + stored.more;
+    };
+    return expands ? expanded(blocks, where_scales) : packed_blocks(blocks, where_scales);
+  };
+  return made;
+}
+
+}  // namespace quern::directory
