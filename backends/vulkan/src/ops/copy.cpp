@@ -3,6 +3,8 @@
 #include "elementwise.hpp"
 #include "tables.hpp"
 
+#include <algorithm>
+
 namespace quern::vulkan {
 namespace {
 
@@ -30,6 +32,29 @@ void copy_views(const Tensor& x, const Tensor& y, const Tensor& predicate, Launc
   });
 }
 
+void decode_blocks(const Tensor& x, std::int64_t first_row, std::int64_t first_column, const Tensor& y, Launcher& launcher) {
+  const auto elements = static_cast<std::int64_t>(sdk::element_size(x.dtype).elements);
+  const std::int64_t row_blocks = x.last() / elements;
+  Tensor from = y;  // its dims, where the blocks are
+  from.dtype = x.dtype;
+  from.data = x.data;
+  std::copy_n(x.strides, QUERN_MAX_DIMS, from.strides);
+  if (!x.packed_layout) {
+    if (x.rank > 1) from.data += static_cast<std::uint64_t>(first_row * x.strides[x.rank - 2]);
+    from.data += static_cast<std::uint64_t>(first_column / elements * x.strides[x.rank - 1]);
+  }
+  for_each_row_part(y, {&from, &y}, [&](const Shape& rows, const View* v) {
+    BlockRowsParams p{rows, v[0], v[1], 0, 0, static_cast<uint>(y.last() / 16), static_cast<uint>(row_blocks)};
+    if (x.packed_layout) {
+      p.x.data = x.data;
+      p.blocks = static_cast<std::uint64_t>(x.rows() * row_blocks);
+      p.first_block = static_cast<std::uint64_t>(first_row * row_blocks + first_column / elements);
+    }
+    launcher.launch("decode", launcher.item_threads(), launcher.spread(std::int64_t{rows.count} * p.units), p,
+                    {static_cast<std::int32_t>(x.dtype), x.packed_layout ? 1 : 0});
+  });
+}
+
 namespace {
 
 void emit_copy(const Call& call, Launcher& launcher) { copy_views(call.input(0), call.output(0), call.predicate, launcher); }
@@ -51,13 +76,12 @@ void emit_cast(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &y = call.output(0);
   if (x.dtype == y.dtype) return copy_views(x, y, {}, launcher);
   if (!is_block(x.dtype) && !is_block(y.dtype)) return cast_view(x, y, launcher);
-  const bool encodes = is_block(y.dtype);
-  const Tensor& blocks = encodes ? y : x;
-  const std::int64_t unit = encodes ? static_cast<std::int64_t>(sdk::element_size(blocks.dtype).elements) : 16;
+  if (is_block(x.dtype)) return decode_blocks(x, 0, 0, y, launcher);
+  const auto unit = static_cast<std::int64_t>(sdk::element_size(y.dtype).elements);
   for_each_row_part(y, {&x, &y}, [&](const Shape& rows, const View* v) {
-    const BlockRowsParams p{rows, v[0], v[1], static_cast<uint>(y.last() / unit), 0};
-    launcher.launch(encodes ? "encode" : "decode", launcher.item_threads(), launcher.spread(std::int64_t{rows.count} * p.units), p,
-                    {static_cast<std::int32_t>(blocks.dtype)});
+    const BlockRowsParams p{rows, v[0], v[1], 0, 0, static_cast<uint>(y.last() / unit), 0};
+    launcher.launch("encode", launcher.item_threads(), launcher.spread(std::int64_t{rows.count} * p.units), p,
+                    {static_cast<std::int32_t>(y.dtype)});
   });
 }
 

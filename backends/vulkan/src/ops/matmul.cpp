@@ -1,4 +1,5 @@
-// matmul and matmul_id. Packed rows take shaders/matmul.comp, whatever the format of b; other products of floats shaders/matmul_any.comp.
+// matmul and matmul_id. Few packed rows take shaders/matmul.comp, whatever the format of b; other products shaders/matmul_tiles.comp.
+#include "matmul_tiles.hpp"
 #include "tables.hpp"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr std::uint32_t most_leading = 4;
+constexpr std::int64_t few_product_rows = 4;
 constexpr std::int64_t rows_a_subgroup = 4;  // tile_n of the kernel
 
 struct Product {
@@ -32,16 +33,23 @@ std::string check_factors(const Tensor& a, const Tensor& b, const Tensor& y) {
   return {};
 }
 
+/// Whether a subgroup makes the sums of some outputs: of few rows, or where their bits must not depend on how many there are.
+bool takes_few_rows(const Call& call) {
+  const Tensor &a = call.input(0), &b = call.input(1);
+  const Product s = product_of(call);
+  return (s.m <= few_product_rows || call.invariant) && !s.transpose_a && !s.transpose_b && sdk::has_packed_rows(a) &&
+         sdk::has_packed_rows(b);
+}
+
 std::string refuse(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
   if (std::string r = check_factors(a, b, y); !r.empty()) return r;
   if (a.rank < 2 || b.rank < 2 || a.rank > 2 + most_leading)
     return concat(describe(a), " and ", describe(b), "; both have 2 to 6 dimensions");
   const Product s = product_of(call);
-  if (is_block(b.dtype) && s.transpose_b) return concat(describe(b), ": block formats are not transposed");
   if (s.k != b.dims[b.rank - (s.transpose_b ? 2 : 1)]) return concat(describe(a), " and ", describe(b), " have another k");
-  if (is_block(b.dtype) && (!sdk::has_packed_rows(a) || s.transpose_a || !sdk::has_packed_rows(b)))
-    return concat(describe(a), ": with block formats the rows of both factors are packed");
+  if (is_block(b.dtype) && !sdk::has_packed_rows(b)) return concat(describe(b), ": blocks of a row lie one behind the other");
+  if (b.packed_layout && b.rank != 2 && !takes_few_rows(call)) return concat(describe(b), ": weights in planes are a matrix");
   if (b.rank > a.rank) return concat(describe(b), " has more leading dimensions than ", describe(a));
   if (std::string r = first_of({check_rank(y, a.rank), check_dim(y, y.rank - 2, s.m), check_dim(y, y.rank - 1, s.n)}); !r.empty()) return r;
   for (std::uint32_t d = 0; d + 2 < a.rank; ++d) {
@@ -63,9 +71,6 @@ std::string refuse(const Call& call) {
   return {};
 }
 
-/// The tile's rows of a: more rows share what is decoded of b.
-std::int64_t rows_of_a_tile(std::int64_t m) { return m == 1 ? 1 : 4; }
-
 void launch_rows(MatmulParams& p, const Tensor& a, const Tensor& b, std::int64_t tile, bool ids, Launcher& launcher) {
   const std::uint32_t threads = launcher.facts().software() ? 8 : 128;
   const std::int64_t subgroups = std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, launcher.facts().subgroup));
@@ -79,65 +84,15 @@ void launch_rows(MatmulParams& p, const Tensor& a, const Tensor& b, std::int64_t
 }
 
 void emit(const Call& call, Launcher& launcher) {
-  const Tensor &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
-  const Product s = product_of(call);
-  MatmulParams p{};
-  p.a = a.data;
-  p.b = b.data;
-  p.bias = bias.data;
-  p.c = c.data;
-  p.y = y.data;
-  p.m = static_cast<uint>(s.m);
-  p.n = static_cast<uint>(s.n);
-  p.k = static_cast<uint>(s.k);
-  p.batch = 1;
-  std::fill_n(p.batch_dims, most_leading, 1u);
-  std::fill_n(p.group, most_leading, 1u);
-  for (std::uint32_t d = 0; d + 2 < a.rank; ++d) {
-    const std::int64_t at = std::int64_t{d} + b.rank - a.rank;
-    p.batch_dims[d] = static_cast<uint>(a.dims[d]);
-    p.batch *= p.batch_dims[d];
-    p.a_batch[d] = a.strides[d];
-    p.y_batch[d] = y.strides[d];
-    if (c.present()) p.c_batch[d] = c.strides[d];
-    if (at < 0 || b.dims[at] == 0) continue;
-    p.b_batch[d] = b.strides[at];
-    p.group[d] = std::max<uint>(1, static_cast<uint>(a.dims[d] / b.dims[at]));
-  }
-  p.a_row = a.strides[a.rank - (s.transpose_a ? 1 : 2)];
-  p.a_step = a.strides[a.rank - (s.transpose_a ? 2 : 1)];
-  p.b_row = b.strides[b.rank - (s.transpose_b ? 1 : 2)];
-  p.b_step = b.strides[b.rank - (s.transpose_b ? 2 : 1)];
-  p.y_row = y.strides[y.rank - 2];
-  p.y_step = static_cast<int>(y.strides[y.rank - 1]);
-  if (c.present()) {
-    p.c_row = c.strides[c.rank - 2];
-    p.c_step = static_cast<int>(c.strides[c.rank - 1]);
-  }
-  if (bias.present()) p.bias_step = static_cast<int>(bias.strides[0]);
-  p.a_dtype = static_cast<int>(a.dtype);
-  p.b_dtype = static_cast<int>(b.dtype);
-  p.bias_dtype = static_cast<int>(bias.dtype);
-  p.c_dtype = static_cast<int>(c.dtype);
-  p.y_dtype = static_cast<int>(y.dtype);
-  if (b.packed_layout) p.b_blocks = static_cast<std::uint64_t>(s.n) * static_cast<std::uint64_t>(s.k) / sdk::element_size(b.dtype).elements;
-  p.alpha = call.number(QUERN_KEY_ALPHA);
-  p.beta = call.number(QUERN_KEY_BETA);
-  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
-  const bool packed = !s.transpose_a && !s.transpose_b && sdk::has_packed_rows(a) && sdk::has_packed_rows(b);
-  if (packed) return launch_rows(p, a, b, rows_of_a_tile(s.m), false, launcher);
-  for (std::int64_t done = 0; done < s.m;) {  // an item an output: fewer than 2^31 of them
-    const std::int64_t rows = std::min(s.m - done, std::max<std::int64_t>(1, (std::int64_t{1} << 30) / s.n));
-    p.m = static_cast<uint>(rows);
-    Launcher::Grid grid = launcher.spread(rows * s.n);
-    grid.z = std::min<std::int64_t>(p.batch, 65535);
-    launcher.launch("matmul_any", launcher.item_threads(), grid, p);
-    p.a += static_cast<std::uint64_t>(rows * p.a_row);
-    p.y += static_cast<std::uint64_t>(rows * p.y_row);
-    p.c += static_cast<std::uint64_t>(c.present() ? rows * p.c_row : 0);
-    done += rows;
-  }
+  const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
+  if (y.elements() == 0) return;
+  if (!takes_few_rows(call)) return launch_tiles(call, launcher);
+  MatmulParams p = product_params(call, b);
+  if (b.packed_layout) p.b_blocks = static_cast<std::uint64_t>(p.n) * p.k / sdk::element_size(b.dtype).elements;
+  launch_rows(p, a, b, p.m == 1 ? 1 : few_product_rows, false, launcher);
 }
+std::uint64_t product_scratch(const Call& call) { return takes_few_rows(call) ? 0 : tiles_scratch(call); }
+std::int64_t product_turns(const Call& call) { return takes_few_rows(call) ? 0 : tiles_turns(call); }
 
 std::string refuse_ids(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &id = call.input(2), &y = call.output(0);
@@ -178,7 +133,7 @@ void emit_ids(const Call& call, Launcher& launcher) {
   launch_rows(p, a, b, 1, true, launcher);
 }
 
-constexpr Op matmul_table[] = {offer(QUERN_OP_MATMUL, "matmul.vulkan", refuse, emit),
+constexpr Op matmul_table[] = {offer(QUERN_OP_MATMUL, "matmul.vulkan", refuse, emit, product_scratch).with_turns(product_turns),
                                offer(QUERN_OP_MATMUL_ID, "matmul_id.vulkan", refuse_ids, emit_ids)};
 
 }  // namespace

@@ -20,6 +20,7 @@ layout(constant_id = 6) const int packed = 0;
 const int tile_n = 4;
 STORED(MatmulParams)
 #define p (ParamsAt(stored).params)
+#include "product.glsl"
 
 /// Of a row with ids, which is a token's and one of the experts that it uses: from token to token, and from expert to expert.
 int64_t two_steps(uint row, int64_t token, int64_t used) { return int64_t(row / uint(p.used)) * token + int64_t(row % uint(p.used)) * used; }
@@ -28,16 +29,8 @@ void main() {
   const uint lanes = subgroupAdd(1u), lane = subgroupExclusiveAdd(1u);  // whatever the driver packed into this subgroup
   const uint units = (p.k + 15u) / 16u, n_block = any_block_elements(format), n_bytes = any_block_bytes(format), per_block = n_block / 16u;
   for (uint z = gl_WorkGroupID.z; z < p.batch; z += gl_NumWorkGroups.z) {
-    uint64_t a = p.a, b = p.b, c = p.c, y = p.y;
-    uint rest = z;
-    for (int d = 3; d >= 0; --d) {
-      const uint i = rest % p.batch_dims[d];
-      rest /= p.batch_dims[d];
-      a += uint64_t(p.a_batch[d] * int64_t(i));
-      b += uint64_t(p.b_batch[d] * int64_t(i / p.group[d]));
-      c += uint64_t(p.c_batch[d] * int64_t(i));
-      y += uint64_t(p.y_batch[d] * int64_t(i));
-    }
+    const Places at = places_of(z);
+    const uint64_t a = at.a, b = at.b;
     for (uint row = gl_WorkGroupID.y * uint(tile_m); row < p.m; row += gl_NumWorkGroups.y * uint(tile_m)) {
       bool absent = false;
       uint64_t expert = b;
@@ -88,10 +81,8 @@ void main() {
         [[dont_unroll]] for (uint o = lane; o < uint(tile_m * tile_n); o += lanes) {
           const uint i = row + o / uint(tile_n), j = first + o % uint(tile_n);
           if (i >= p.m || j >= p.n) continue;
-          float v = p.alpha * total[o];
-          if (p.bias != 0ul) v += load_float(p.bias + uint64_t(j) * uint64_t(p.bias_step), p.bias_dtype);
-          if (p.c != 0ul) v += p.beta * load_float(c + uint64_t(p.c_row * int64_t(i)) + uint64_t(j) * uint64_t(p.c_step), p.c_dtype);
-          store_float(y + uint64_t(with_ids != 0 ? two_steps(i, p.y_row, p.c_row) : p.y_row * int64_t(i)) + uint64_t(j) * uint64_t(p.y_step), p.y_dtype, absent ? 0.0 : v);
+          const float v = finished(at, i, j, total[o]);
+          store_float(at.y + uint64_t(with_ids != 0 ? two_steps(i, p.y_row, p.c_row) : p.y_row * int64_t(i)) + uint64_t(j) * uint64_t(p.y_step), p.y_dtype, absent ? 0.0 : v);
         }
       }
     }

@@ -92,8 +92,9 @@ struct SoftmaxParams {
 
 struct BlockRowsParams {
   Shape rows;
-  View x, y;           // step: of the blocks of the one, of the elements of the other
-  uint units, unused;  // of a row: blocks to make, or groups of 16 elements
+  View x, y;                     // step: of the blocks of the one, of the elements of the other
+  uint64_t blocks, first_block;  // of a matrix in planes: all of them; the first one of the first row
+  uint units, row_blocks;        // of a row: blocks to make, or groups of 16 elements; all blocks, in planes
 };
 struct RowsParams {  // rows of a table by index; x is what goes there, or y
   uint64_t table, index, x, predicate, faults;
@@ -122,10 +123,11 @@ struct MatmulParams {
   uint64_t a, b, bias, c, y, ids, faults;       // bias, c and ids: 0 where absent
   int64_t a_row, b_row, c_row, y_row, b_expert;  // bytes
   int64_t a_batch[4], b_batch[4], c_batch[4], y_batch[4];
-  int64_t a_step, b_step;  // of matmul_any
+  int64_t a_step, b_step;  // of matmul_tiles
+  uint64_t partial;        // sums of parts of k: [batch][parts][m][n]
   uint64_t b_blocks;       // of a packed b
   uint batch_dims[4], group[4];                  // leading dims of a, and how many of each read one of b
-  uint m, n, k, batch;
+  uint m, n, k, batch, parts, part_k;
   int a_dtype, b_dtype, bias_dtype, c_dtype, y_dtype;
   int bias_step, c_step, y_step;
   int used, experts;                             // with ids: of a token, of all; a_step and c_row lead from one expert's row to the next
