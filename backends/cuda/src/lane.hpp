@@ -73,7 +73,7 @@ class Lane {
   std::uint64_t marked_ = 0;
   std::atomic<std::uint64_t> reached_{0};
   bool touched_ = false;
-  std::array<Slot*, 2> slots_{};  // by turns
+  std::array<Slot*, 2> slots_{};              // by turns
   std::array<std::uint64_t, 2> slot_used_{};  // position behind the last copy of its page
   std::size_t next_slot_ = 0;
   DevicePointer blas_workspace_ = 0;

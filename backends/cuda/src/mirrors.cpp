@@ -8,7 +8,8 @@ namespace quern::cuda {
 Mirrors::Mirrors(const Driver& driver) : driver_(driver) {
   list_.reserve(mirror_count);
   void* memory = nullptr;
-  driver_.check(driver_.cuMemHostAlloc(&memory, std::size_t{mirror_bytes} * mirror_count, constant::host_mapped), "taking pinned host memory");
+  driver_.check(driver_.cuMemHostAlloc(&memory, std::size_t{mirror_bytes} * mirror_count, constant::host_mapped),
+                "taking pinned host memory");
   memory_ = static_cast<std::byte*>(memory);
   if (const Result mapped = driver_.cuMemHostGetDevicePointer_v2(&device_, memory, 0); mapped != constant::success) {
     driver_.cuMemFreeHost(memory);

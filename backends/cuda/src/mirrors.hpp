@@ -21,8 +21,8 @@ class Mirrors {
     Address from = 0;  // in device memory
     std::uint32_t bytes = 0;
     void* host = nullptr;
-    Address device = 0;         // of `host`
-    std::uint64_t lane = 0;     // whose run writes it; 0: it is not up to date
+    Address device = 0;      // of `host`
+    std::uint64_t lane = 0;  // whose run writes it; 0: it is not up to date
     std::uint64_t point = 0;
   };
   /// Null when there is no more.

@@ -97,7 +97,8 @@ class Asynchronous : DeviceCalls<Backend> {
     if (queue == nullptr) throw Failure(QUERN_INVALID_ARGUMENT, "no queue was given; this device is not synchronous", 31);
     if (&queue->owner != &device) throw Failure(QUERN_INVALID_ARGUMENT, "the queue is of another device", 18);
     if (jobs > most_jobs) throw Failure(QUERN_UNSUPPORTED, concat(jobs, " runs at once; a queue holds ", most_jobs), 18);
-    Line::advance(device);
+    Line::advance(device, *queue);
+    if (!queue->has_room(jobs)) Line::advance(device);
     if (!queue->has_room(jobs)) throw Failure(QUERN_BUSY, "the queue is full; wait for a point of it", 31);
     return *queue;
   }
@@ -111,8 +112,8 @@ class Asynchronous : DeviceCalls<Backend> {
         throw Failure(QUERN_INVALID_ARGUMENT, "a point of no fence of this device", 18);
       const quern_fence& fence = *p.fence;
       if (waits && !fence.host_signals() && fence.promised < p.value)
-        throw Failure(QUERN_INVALID_ARGUMENT, concat("a wait for ", p.value, ", of which ", fence.promised, " is the last that was enqueued"),
-                      18);
+        throw Failure(QUERN_INVALID_ARGUMENT,
+                      concat("a wait for ", p.value, ", of which ", fence.promised, " is the last that was enqueued"), 18);
       if (!waits && fence.host_signals()) throw Failure(QUERN_INVALID_ARGUMENT, "a HOST_SIGNAL fence is signalled by the host alone", 31);
       to.list[to.count++] = p;
     }
@@ -141,7 +142,6 @@ class Asynchronous : DeviceCalls<Backend> {
       if (job.bytes == 0 && !job.layout) job.kind = Kind::nothing;
       Line::enqueue(d, q, std::move(job));
       if (d.own != nullptr && kind == Kind::download) finish(d, q, lock);
-      else Line::advance(d);
     });
   }
   /// Waits in a call of a host that makes no queues.
@@ -205,7 +205,8 @@ class Asynchronous : DeviceCalls<Backend> {
     });
   }
 
-  static quern_status fence_create(quern_device* device, std::uint64_t initial, std::uint32_t flags, quern_fence** out, quern_error* error) {
+  static quern_status fence_create(quern_device* device, std::uint64_t initial, std::uint32_t flags, quern_fence** out,
+                                   quern_error* error) {
     return guarded(error, [&] {
       quern_device& d = alive(device);
       object(out, "place for the fence") = nullptr;
@@ -363,6 +364,7 @@ class Asynchronous : DeviceCalls<Backend> {
                               quern_error* error) {
     return enqueue(device, queue, Kind::nothing, sync, error, [&](quern_device& d, JobType&) {
       const List<quern_prepare_entry> list(object(entries, "list of entries"), "entries");
+      Line::advance(d);
       std::vector<BoundPlaces> places;  // all entries or none
       std::vector<std::vector<quern_buffer*>> buffers(static_cast<std::size_t>(list.size()));
       for (const quern_prepare_entry& entry : list) {
@@ -389,16 +391,17 @@ class Asynchronous : DeviceCalls<Backend> {
         const quern_run run = list[r];
         JobType ignored;
         take_sync(d, run.sync, ignored);
-        const quern_instance& i = Calls::checked_run(d, run);
+        const quern_instance& i = Calls::instance_of(run.instance, d);
+        if (i.in_flight) Line::advance(d);  // on another queue
         bool taken = i.in_flight;
         for (std::uint64_t before = 0; before < r; ++before) taken = taken || list[before].instance == run.instance;
         if (taken && d.own == nullptr) throw Failure(QUERN_BUSY, "a run of the instance is in flight; it takes no more", 12);
+        Calls::checked_run(d, run);
       }
       for (const quern_run& run : list) static_cast<quern_instance*>(run.instance)->instance.begin();
       bool first = true;
       for (const quern_run& run : list) enqueue_run(d, q, run, !std::exchange(first, false), error, lock);
       if (d.own != nullptr) finish(d, q, lock);
-      else Line::advance(d);
     });
   }
   static void enqueue_run(quern_device& device, quern_queue& queue, const quern_run& run, bool behind, quern_error* error, Lock& lock) {

@@ -29,8 +29,8 @@
 namespace quern {
 namespace sdk {
 
-inline constexpr std::size_t most_jobs = 128;   // of a queue
-inline constexpr std::size_t most_points = 8;   // of a job: waits, and as many signals
+inline constexpr std::size_t most_jobs = 128;                              // of a queue
+inline constexpr std::size_t most_points = 8;                              // of a job: waits, and as many signals
 inline constexpr std::size_t patch_room = 256 << 10, most_patches = 4096;  // of the jobs of a queue that wait
 
 /// A fence of the device: values that its points have reached.
@@ -169,6 +169,21 @@ class Timeline {
       for (Queue* queue : device.queues) again = advance(device, *queue) || again;
     }
   }
+  /// The same in one queue. Whether there was anything.
+  static bool advance(Device& device, Queue& queue) {
+    const std::uint64_t before = queue.head + queue.started;
+    while (queue.started != queue.tail && all_reached(queue.at(queue.started).waits)) {
+      start(queue, queue.at(queue.started), queue.started, /*throws=*/false);
+      ++queue.started;
+    }
+    while (queue.head != queue.started && is_over(device, queue, queue.at(queue.head))) {
+      end(device, queue, queue.at(queue.head));
+      ++queue.head;
+    }
+    if (queue.head + queue.started == before) return false;
+    device.changed.notify_all();
+    return true;
+  }
 
   /// Whether work that is not done names it.
   template <class Named>
@@ -215,8 +230,8 @@ class Timeline {
     for (const quern_run& run : runs)
       for (const quern_patch& patch : List<quern_patch>(run.patches, "patches")) ++count, bytes += patch.bytes;
     if (count > most_patches || bytes > patch_room)
-      throw Failure(QUERN_UNSUPPORTED, concat(count, " patches of ", bytes, " bytes; a queue has room for ", most_patches, " of ", patch_room),
-                    13);
+      throw Failure(QUERN_UNSUPPORTED,
+                    concat(count, " patches of ", bytes, " bytes; a queue has room for ", most_patches, " of ", patch_room), 13);
     if (queue.started == queue.tail) return;
     if (count > most_patches - queue.patches.size() || bytes > patch_room - queue.patch_bytes.size())
       throw Failure(QUERN_BUSY, "the queue has no room for more patches until a run that waits is started", 31);
@@ -302,21 +317,6 @@ class Timeline {
       case Kind::pack: return lane.pack(*job.layout, job.from.buffer->memory, job.from.offset, job.to.buffer->memory, job.to.offset);
       default: return;
     }
-  }
-
-  static bool advance(Device& device, Queue& queue) {
-    const std::uint64_t before = queue.head + queue.started;
-    while (queue.started != queue.tail && all_reached(queue.at(queue.started).waits)) {
-      start(queue, queue.at(queue.started), queue.started, /*throws=*/false);
-      ++queue.started;
-    }
-    while (queue.head != queue.started && is_over(device, queue, queue.at(queue.head))) {
-      end(device, queue, queue.at(queue.head));
-      ++queue.head;
-    }
-    if (queue.head + queue.started == before) return false;
-    device.changed.notify_all();
-    return true;
   }
 
   static bool is_over(Device& device, Queue& queue, const JobType& job) {
