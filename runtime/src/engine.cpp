@@ -207,11 +207,37 @@ void Engine::write_follower(std::uint32_t follower, std::int32_t position, std::
   program_->write_follower(follower, step_.position, std::as_bytes(std::span(&position, 1)));
   program_->write_follower(follower, step_.sampler_step, std::as_bytes(std::span(&step, 1)));
   bytes_in_ += sizeof position + sizeof step;
-  bytes_out_ += sizeof(Follower::sampled) + sizeof(Follower::logprob);
 }
+
+/// What a step is in a trace: from here to add(). Followers that go on are steps of their own besides.
+class Engine::StepTrace {
+ public:
+  explicit StepTrace(const Engine& engine)
+      : engine_(engine),
+        start_(engine.trace_ == nullptr ? 0 : engine.trace_->now()),
+        in_(engine.bytes_in_),
+        out_(engine.bytes_out_),
+        moved_(engine.program_->bytes_moved()) {}
+  void add(std::size_t rows, std::size_t outputs, std::uint32_t followers) const {
+    if (engine_.trace_ == nullptr) return;
+    engine_.trace_->add(rows == 1 ? "decode step" : "step", 0, start_,
+                        {{"rows", rows},
+                         {"followers", followers},
+                         {"outputs", outputs},
+                         {"bytes_to_devices", engine_.bytes_in_ - in_},
+                         {"bytes_from_devices", engine_.bytes_out_ - out_},
+                         {"bytes_between_devices", engine_.program_->bytes_moved() - moved_}});
+  }
+
+ private:
+  const Engine& engine_;
+  const double start_;
+  const std::uint64_t in_, out_, moved_;
+};
 
 bool Engine::follow(const SamplerInput& sampler, std::uint32_t followers) {
   if (followers_in_flight_ == 0) return false;
+  const StepTrace traced(*this);
   try {
     program_->wait_for(first_follower_);
     tokens_[followed_slot_].push_back(sampled_[0]);
@@ -220,7 +246,10 @@ bool Engine::follow(const SamplerInput& sampler, std::uint32_t followers) {
     first_follower_ = (first_follower_ + 1) % this->followers();
     --followers_in_flight_;
     ++steps_;
-    if (program_->followers_go_on()) start_followers(sampler, followers);
+    if (program_->followers_go_on()) {
+      start_followers(sampler, followers);
+      traced.add(1, 1, 0);
+    }
   } catch (...) {
     drop_followers();
     throw;
@@ -236,10 +265,22 @@ void Engine::start_followers(const SamplerInput& sampler, std::uint32_t count) {
     if (held > context_ || !pages_.reserve(followed_slot_, held - 1, held)) return;
     write_block_table();
     const std::uint32_t next = (first_follower_ + followers_in_flight_) % followers();
-    write_follower(next, static_cast<std::int32_t>(held - 1), sampler.step + static_cast<std::int32_t>(behind));
+    if (followers_written_ == 0) write_round(next, static_cast<std::int32_t>(held - 1), sampler.step + static_cast<std::int32_t>(behind));
+    --followers_written_;
     program_->start_follower(next, follower_results_[next]);
     ++followers_in_flight_;
+    bytes_out_ += sizeof(Follower::sampled) + sizeof(Follower::logprob);
   }
+}
+
+/// For a start of each follower, from `next` on. Those in flight have read what they have when this is done: it is behind them on their queue. A
+/// device may bring small writes to their places with the work behind them, so two of three steps come without.
+void Engine::write_round(std::uint32_t next, std::int32_t position, std::int32_t step) {
+  for (std::uint32_t f = 0; f < followers(); ++f) {
+    const auto behind = static_cast<std::int32_t>(f);
+    write_follower((next + f) % followers(), position + behind, step + behind);
+  }
+  followers_written_ = followers();
 }
 
 void Engine::drop_followers() noexcept {
@@ -284,8 +325,7 @@ std::uint32_t Engine::make_room(std::span<const Row> rows, std::uint32_t followe
 }
 
 void Engine::run_step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers) {
-  const double start = trace_ == nullptr ? 0 : trace_->now();
-  const std::uint64_t in_before = bytes_in_, out_before = bytes_out_, moved_before = program_->bytes_moved();
+  const StepTrace traced(*this);
   write_rows(rows);
   write_samplers(rows, samplers);
   for (std::uint32_t f = 0; f < followers; ++f) {
@@ -305,18 +345,13 @@ void Engine::run_step(std::span<const Row> rows, std::span<const SamplerInput> s
   for (const Row& row : rows) {
     if (!row.again) tokens_[row.slot].push_back(row.token);
   }
-  bytes_out_ += samplers.size() * (sizeof(std::int32_t) + sizeof(float));
+  bytes_out_ +=
+      samplers.size() * (sizeof(std::int32_t) + sizeof(float)) + followers * (sizeof(Follower::sampled) + sizeof(Follower::logprob));
   followed_slot_ = rows[0].slot;
   first_follower_ = 0;
   followers_in_flight_ = followers;
-  if (trace_ != nullptr)
-    trace_->add(rows.size() == 1 ? "decode step" : "step", 0, start,
-                {{"rows", rows.size()},
-                 {"followers", followers},
-                 {"outputs", samplers.size()},
-                 {"bytes_to_devices", bytes_in_ - in_before},
-                 {"bytes_from_devices", bytes_out_ - out_before},
-                 {"bytes_between_devices", program_->bytes_moved() - moved_before}});
+  followers_written_ = 0;
+  traced.add(rows.size(), samplers.size(), followers);
 }
 
 void Engine::logits(std::uint32_t output, std::span<float> out) const {

@@ -105,6 +105,7 @@ class Engine {
   std::uint64_t kv_bytes() const noexcept { return kv_bytes_; }
 
  private:
+  class StepTrace;
   std::vector<std::byte> make_rope_table() const;
   void copy_page(std::int32_t from, std::int32_t to);
   std::uint32_t make_room(std::span<const Row> rows, std::uint32_t followers);
@@ -113,6 +114,7 @@ class Engine {
   void write_block_table();
   void write_samplers(std::span<const Row> rows, std::span<const SamplerInput> samplers);
   void write_follower(std::uint32_t follower, std::int32_t position, std::int32_t step);
+  void write_round(std::uint32_t next, std::int32_t position, std::int32_t step);
   void start_followers(const SamplerInput& sampler, std::uint32_t count);
   template <typename T>
   void put(graph::ValueId value, std::span<const T> data, std::uint64_t first = 0);
@@ -134,6 +136,7 @@ class Engine {
   std::vector<Follower> followers_;        // of the program, used in turn
   std::uint32_t first_follower_ = 0;       // the next to follow
   std::uint32_t followers_in_flight_ = 0;  // or done and not followed yet
+  std::uint32_t followers_written_ = 0;    // starts whose values were written ahead
   std::uint32_t followed_slot_ = 0;
   Program::Results results_;                        // of a step
   std::vector<Program::Results> follower_results_;  // of each follower

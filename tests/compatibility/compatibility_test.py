@@ -171,6 +171,17 @@ class PresentPlugins(Case):
             self.assert_same_answers((host / "bin/quern", self.plugins[name], {}), (host / "bin/quern", PLUGINS, {"QUERN_ALLOW_DEV_PLUGINS": "1"}))
 
 
+    @unittest.skipUnless((BUILD / "tests/fake_drivers/counting/libcuda.so.1").exists(), "the driver of the CUDA plugin's tests is not built")
+    def test_cuda_waits_for_a_host_that_makes_no_queues(self):
+        """Its devices take work on queues, which hosts of minor 0 do not have."""
+        settings = {"QUERN_ALLOW_DEV_PLUGINS": "1", "LD_LIBRARY_PATH": str(BUILD / "tests/fake_drivers/counting")}
+        for host in self.hosts.values():
+            said = json.loads(self.run_program(host / "bin/quern", "run", SOURCE / "tests/data/gguf/micro-llama-q8_0.gguf", "The capital of", "--raw",
+                                               "--max-tokens", STEPS, "--temperature", 0, "--logit-bias", "2=-inf", "--json", "--backend", "cuda",
+                                               "--backend-path", PLUGINS, **settings))
+            self.assertEqual((said["backend"], len(said["ids"])), ("cuda", STEPS))
+
+
 class LaterPlugin(Case):
     """A plugin of headers that are one minor later than this tree's, on this host and on stored ones."""
 

@@ -69,14 +69,29 @@ class SampleTest : public testing::Test {
   template <class T>
   quern_span holding(const std::vector<T>& data) {
     const quern_span span = buffer(data.size() * sizeof(T));
-    EXPECT_EQ(api.upload(device, nullptr, &span, data.data(), span.bytes, nullptr, error), QUERN_OK) << error.text();
+    EXPECT_EQ(done(api.upload(device, queue, &span, data.data(), span.bytes, next_point(), error)), QUERN_OK) << error.text();
     return span;
   }
   template <class T = float>
   std::vector<T> contents(const quern_span& span) {
     std::vector<T> data(span.bytes / sizeof(T));
-    EXPECT_EQ(api.download(device, nullptr, data.data(), &span, span.bytes, nullptr, error), QUERN_OK) << error.text();
+    EXPECT_EQ(done(api.download(device, queue, data.data(), &span, span.bytes, next_point(), error)), QUERN_OK) << error.text();
     return data;
+  }
+
+  /// The sync of a call on `queue`, for done(); null without one.
+  const quern_sync* next_point() {
+    if (queue == nullptr) return nullptr;
+    point = {fence, point.value + 1};
+    sync = zeroed<quern_sync>(QUERN_TYPE_SYNC);
+    sync.signal = {&point, 1, sizeof point};
+    return &sync;
+  }
+  /// Waits for a call that was made with next_point().
+  quern_status done(quern_status status) {
+    if (queue == nullptr || status != QUERN_OK) return status;
+    const quern_array points = {&point, 1, sizeof point};
+    return api.fence_wait(device, &points, 0, UINT64_MAX, error);
   }
 
   quern_answer answer(GraphBuilder& g, std::size_t node = 0) {
@@ -117,7 +132,7 @@ class SampleTest : public testing::Test {
     entry.bindings = list(bindings);
     if (r.info.scratch_bytes != 0) entry.scratch = buffer(r.info.scratch_bytes);
     const quern_array entries = {&entry, 1, sizeof entry};
-    return api.prepare(device, nullptr, &entries, nullptr, error);
+    return done(api.prepare(device, queue, &entries, next_point(), error));
   }
   void drop(const Ready& r) {
     EXPECT_EQ(api.instance_destroy(r.instance, error), QUERN_OK) << error.text();
@@ -131,7 +146,7 @@ class SampleTest : public testing::Test {
   }
   quern_status submit(const quern_run& run) {
     const quern_array runs = {&run, 1, sizeof run};
-    return api.submit(device, nullptr, &runs, error);
+    return api.submit(device, queue, &runs, error);
   }
   /// Submits one run; returns how it ended.
   quern_run_status run(const Ready& r, std::vector<quern_patch> patches = {}, std::vector<quern_bound> bounds = {}) {
@@ -150,6 +165,10 @@ class SampleTest : public testing::Test {
   quern_plugin* plugin = nullptr;
   quern_device* device = nullptr;
   std::vector<quern_buffer*> buffers;
+  quern_queue* queue = nullptr;  // of a device that is not synchronous; a test makes it, with its fence
+  quern_fence* fence = nullptr;
+  quern_point point = {};  // the last that was asked for
+  quern_sync sync = {};
 };
 
 }  // namespace quern_test

@@ -78,6 +78,7 @@ TEST_P(RunAhead, FourStepsAreInFlight) {
   } else {  // a step with three behind it, and then one goes behind each that is done
     EXPECT_EQ(count(events, R"("followers": 3)"), 1u) << events;
     EXPECT_EQ(count(events, R"("runs": 1)"), 102u) << events;
+    EXPECT_EQ(count(events, R"("name": "decode step")"), 101u) << events;
   }
   EXPECT_EQ(count(events, R"("name": "run )"), count(events, R"("submits": 1)")) << events;
 }

@@ -96,24 +96,9 @@ quern_heap_info Device::heap(std::uint32_t) const {
   return info;
 }
 
-/// Puts what waits in the mailbox where it belongs.
-void Device::deliver() {
-  if (mailbox().empty()) return;
-  Launcher launcher(*this, false);
-  launcher.deliver();
-  synchronize("delivering writes");
-}
-
-void Device::changes(Address from, std::uint64_t bytes) noexcept {
-  mailbox().forget(from, bytes);
-  shadows().forget(from, bytes);
-}
-
 void Device::retire(Memory& memory) {
-  const Current current(driver(), context());
-  deliver();
-  changes(memory.address(), memory.bytes());
-  synchronize("freeing a buffer");
+  mirrors().forget(memory.address(), memory.bytes());
+  shadows().forget(memory.address(), memory.bytes());
 }
 
 void Device::trim(std::uint32_t level) {
@@ -121,52 +106,56 @@ void Device::trim(std::uint32_t level) {
   Gpu::trim(level);
 }
 
-void Device::write(Memory& to, std::uint64_t offset, const void* from, std::uint64_t bytes) {
+void Queue::write(Memory& to, std::uint64_t offset, const void* from, std::uint64_t bytes) {
   const Address target = to.address() + offset;
-  shadows().forget(target, bytes);
+  gpu().shadows().forget(target, bytes);
   if (mailbox().fits(bytes)) return mailbox().put(target, from, static_cast<std::uint32_t>(bytes));
-  const Current current(driver(), context());
+  const Current current(gpu().driver(), gpu().context());
   deliver();
   if (mailbox().fits(bytes)) return mailbox().put(target, from, static_cast<std::uint32_t>(bytes));
-  mailbox().forget(target, bytes);
-  // Once `from` is in pinned memory there is no wait: whatever reads or writes the target later is behind it on the one stream. That holds
-  // for kernels that read weights before the kernel before has ended, since a run begins with the copy of a page. Buffers are given back
-  // after a wait. The next call that waits reports what goes wrong on the card.
-  if (staging().upload(target, from, bytes)) return;
-  driver().check(driver().cuMemcpyHtoDAsync_v2(target, from, bytes, stream()), "upload");
-  synchronize("upload");
+  gpu().mirrors().forget(target, bytes);
+  touch();
+  if (gpu().staging().upload(target, from, bytes, stream())) return;
+  // The driver has read memory that is not pinned when it returns.
+  gpu().driver().check(gpu().driver().cuMemcpyHtoDAsync_v2(target, from, bytes, stream()), "upload");
 }
 
-void Device::read(void* to, const Memory& from, std::uint64_t offset, std::uint64_t bytes) {
+const void* Queue::read(void* to, const Memory& from, std::uint64_t offset, std::uint64_t bytes) {
   const Address source = from.address() + offset;
-  if (const void* mirrored = mailbox().mirrored(source, bytes); mirrored != nullptr) {
-    std::memcpy(to, mirrored, bytes);
-    return;
-  }
-  const Current current(driver(), context());
+  if (const void* mirrored = gpu().mirrors().find(source, bytes, id(), here()); mirrored != nullptr) return mirrored;
+  const Current current(gpu().driver(), gpu().context());
   deliver();
-  driver().check(driver().cuMemcpyDtoHAsync_v2(to, source, bytes, stream()), "download");
-  synchronize("download");
+  std::byte* const there = landing(bytes);
+  touch();
+  // Without such memory the driver waits itself.
+  const Result result = gpu().driver().cuMemcpyDtoHAsync_v2(there != nullptr ? there : to, source, bytes, stream());
+  if (result != constant::success) landed(there);
+  gpu().driver().check(result, "download");
+  return there;
 }
 
-void Device::move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes) {
-  const Current current(driver(), context());
+void Queue::move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes) {
+  const Address target = to.address() + to_offset;
+  const Current current(gpu().driver(), gpu().context());
   deliver();
-  changes(to.address() + to_offset, bytes);
-  driver().check(driver().cuMemcpyDtoDAsync_v2(to.address() + to_offset, from.address() + from_offset, bytes, stream()), "copy");
-  synchronize("copy");
+  gpu().mirrors().forget(target, bytes);
+  gpu().shadows().forget(target, bytes);
+  touch();
+  gpu().driver().check(gpu().driver().cuMemcpyDtoDAsync_v2(target, from.address() + from_offset, bytes, stream()), "copy");
 }
 
-void Device::fill(Memory& to, std::uint64_t offset, std::uint32_t pattern, std::uint64_t bytes) {
-  const Current current(driver(), context());
+void Queue::fill(Memory& to, std::uint64_t offset, std::uint32_t pattern, std::uint64_t bytes) {
+  const Address target = to.address() + offset;
+  const Current current(gpu().driver(), gpu().context());
   deliver();
-  changes(to.address() + offset, bytes);
-  driver().check(driver().cuMemsetD32Async(to.address() + offset, pattern, bytes / 4, stream()), "fill");
-  synchronize("fill");
+  gpu().mirrors().forget(target, bytes);
+  gpu().shadows().forget(target, bytes);
+  touch();
+  gpu().driver().check(gpu().driver().cuMemsetD32Async(target, pattern, bytes / 4, stream()), "fill");
 }
 
-void Device::pack(const sdk::PlaneLayout& layout, const Memory& from, std::uint64_t offset, Memory& to, std::uint64_t to_offset) {
-  const Current current(driver(), context());
+void Queue::pack(const sdk::PlaneLayout& layout, const Memory& from, std::uint64_t offset, Memory& to, std::uint64_t to_offset) {
+  const Current current(gpu().driver(), gpu().context());
   deliver();
   pack_weight(layout, from.address() + offset, to.address() + to_offset, *this);
 }

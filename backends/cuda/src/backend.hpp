@@ -4,6 +4,8 @@
 #include "plan.hpp"
 #include "weights.hpp"
 
+#include "quern/sdk/work_queue.hpp"
+
 namespace quern::cuda {
 
 /// A piece of device memory; given back when it ends.
@@ -22,7 +24,18 @@ class Memory {
   DevicePointer address_;
 };
 
-/// An opened card. All but allocate() and heap() are called with order() held.
+/// A lane of the plugin's host, as sdk/work_queue.hpp wants it.
+class Queue : public Lane {
+ public:
+  using Lane::Lane;
+  void write(Memory& to, std::uint64_t offset, const void* from, std::uint64_t bytes);
+  const void* read(void* to, const Memory& from, std::uint64_t offset, std::uint64_t bytes);
+  void move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes);
+  void fill(Memory& to, std::uint64_t offset, std::uint32_t pattern, std::uint64_t bytes);
+  void pack(const sdk::PlaneLayout& layout, const Memory& from, std::uint64_t offset, Memory& to, std::uint64_t to_offset);
+};
+
+/// An opened card. trim() and retire() are called with order() held.
 class Device : public Gpu {
  public:
   static constexpr std::uint64_t view_alignment = 16;  // kernels load 16 bytes at once
@@ -39,17 +52,9 @@ class Device : public Gpu {
   /// Nothing may be written to it later.
   void retire(Memory& memory);
   void trim(std::uint32_t level);
-
-  void write(Memory& to, std::uint64_t offset, const void* from, std::uint64_t bytes);
-  void read(void* to, const Memory& from, std::uint64_t offset, std::uint64_t bytes);
-  void move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes);
-  void fill(Memory& to, std::uint64_t offset, std::uint32_t pattern, std::uint64_t bytes);
-  void pack(const sdk::PlaneLayout& layout, const Memory& from, std::uint64_t offset, Memory& to, std::uint64_t to_offset);
+  std::shared_ptr<Queue> make_queue() { return std::make_shared<Queue>(*this); }
 
  private:
-  void deliver();
-  void changes(Address from, std::uint64_t bytes) noexcept;
-
   const quern_host& host_;
 };
 
@@ -63,6 +68,8 @@ class Backend {
  public:
   using Device = cuda::Device;
   using Memory = cuda::Memory;
+  using Queue = cuda::Queue;
+  using Layout = sdk::PlaneLayout;
   using Plan = CompiledPlan;
   using Instance = cuda::Instance;
 
@@ -91,4 +98,4 @@ std::string self_test(Gpu& gpu);
 
 }  // namespace quern::cuda
 
-QUERN_PLUGIN_HANDLES(quern::cuda::Backend);
+QUERN_PLUGIN_HANDLES_WITH_QUEUES(quern::cuda::Backend);

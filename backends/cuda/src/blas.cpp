@@ -111,7 +111,7 @@ Blas::Plan& Blas::plan_for(const DenseParams& p, bool half) {
   return plan;
 }
 
-bool Blas::product(const DenseParams& p, bool half, Stream stream) {
+bool Blas::product(const DenseParams& p, bool half, Stream stream, DevicePointer workspace) {
   Plan& plan = plan_for(p, half);
   if (!plan.usable) return false;
   if (p.bias != 0) {
@@ -121,7 +121,7 @@ bool Blas::product(const DenseParams& p, bool half, Stream stream) {
   const float beta = p.c != 0 ? 1.0f : 0.0f;
   const Address c = p.c != 0 ? p.c : p.y;
   return matmul_(handle_, plan.description, &p.alpha, pointer(p.w.data), plan.w, pointer(p.x.data), plan.x, &beta, pointer(c), plan.y,
-                 const_cast<void*>(pointer(p.y)), plan.y, &plan.algorithm, const_cast<void*>(pointer(workspace_)), workspace_bytes,
+                 const_cast<void*>(pointer(p.y)), plan.y, &plan.algorithm, const_cast<void*>(pointer(workspace)), workspace_bytes,
                  stream) == 0;
 }
 

@@ -23,9 +23,9 @@ class Blas {
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
 
-  void set_workspace(DevicePointer memory) noexcept { workspace_ = memory; }
   /// Enqueues the product; false where the library has no algorithm for it, and nothing was enqueued. `half`: operands are f16, else bf16.
-  bool product(const DenseParams& p, bool half, Stream stream);
+  /// `workspace`: workspace_bytes that no other stream uses.
+  bool product(const DenseParams& p, bool half, Stream stream, DevicePointer workspace);
   /// "13.0.2"
   std::string version() const;
 
@@ -77,7 +77,6 @@ class Blas {
   Status (*matmul_)(Handle, Description, const void*, const void*, Layout, const void*, Layout, const void*, const void*, Layout, void*,
                     Layout, const Algorithm*, void*, std::size_t, Stream) = nullptr;
   Handle handle_ = nullptr;
-  DevicePointer workspace_ = 0;
   std::map<Shape, Plan> plans_;
 };
 

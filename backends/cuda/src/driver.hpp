@@ -60,7 +60,7 @@ struct LaunchConfig {  // CUlaunchConfig
 
 namespace constant {
 constexpr Result success = 0, out_of_memory = 2, device_unavailable = 46, no_device = 100, no_binary = 209, system_not_ready = 802,
-                 driver_mismatch = 803, unknown = 999;
+                 not_ready = 600, driver_mismatch = 803, unknown = 999;
 constexpr int attribute_major = 75, attribute_minor = 76, attribute_multiprocessors = 16, attribute_pci_bus = 33, attribute_pci_device = 34,
               attribute_pci_domain = 50, attribute_integrated = 18, attribute_shared_optin = 97, attribute_addresses = 102;
 constexpr int launch_programmatic_serialization = 6;
@@ -119,6 +119,7 @@ constexpr int allocation_pinned = 1, location_device = 1, access_read_write = 3,
   F(cuEventCreate, (Event*, unsigned)) \
   F(cuEventRecord, (Event, Stream)) \
   F(cuEventSynchronize, (Event)) \
+  F(cuEventQuery, (Event)) \
   F(cuEventDestroy_v2, (Event)) \
   F(cuGraphInstantiateWithFlags, (GraphExec*, CapturedGraph, unsigned long long)) \
   F(cuGraphLaunch, (GraphExec, Stream)) \

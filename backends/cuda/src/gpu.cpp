@@ -51,19 +51,13 @@ Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const Ker
   driver_->check(driver_->cuDevicePrimaryCtxRetain(&context_, facts_.handle), "making a context on the GPU");
   try {
     const Current current(*driver_, context_);
-    driver_->check(driver_->cuStreamCreate(&stream_, constant::stream_non_blocking), "making a stream");
     if (facts_.reserves_addresses && origin.pool) pool_ = std::make_unique<Pool>(*driver_, facts_.handle, facts_.memory);
     kernels_ = std::make_unique<Kernels>(driver_, origin);
-    mailbox_ = std::make_unique<Mailbox>(driver_);
+    slots_ = std::make_unique<Slots>(*driver_);
+    mirrors_ = std::make_unique<Mirrors>(*driver_);
     shadows_ = std::make_unique<Shadows>(*this);
-    staging_ = std::make_unique<Staging>(*driver_, context_, stream_, origin.threads,
+    staging_ = std::make_unique<Staging>(*driver_, context_, origin.threads,
                                          [this](const std::string& text) { warn_(concat(facts_.name, ": ", text)); });
-    void* faults = nullptr;
-    constexpr std::size_t bytes = sdk::most_runs_under_way * faults_bytes;
-    driver_->check(driver_->cuMemHostAlloc(&faults, bytes, constant::host_mapped), "taking host memory that the GPU can write");
-    std::memset(faults, 0, bytes);
-    faults_ = static_cast<volatile std::uint32_t*>(faults);
-    driver_->check(driver_->cuMemHostGetDevicePointer_v2(&faults_device_, faults, 0), "mapping host memory");
   } catch (...) {
     close();
     throw;
@@ -74,16 +68,13 @@ Gpu::~Gpu() { close(); }
 
 void Gpu::close() noexcept {
   if (driver_->cuCtxPushCurrent_v2(context_) == constant::success) {
-    if (stream_ != nullptr) driver_->cuStreamSynchronize(stream_);
     blas_.reset();
-    if (blas_workspace_ != 0) release(blas_workspace_, Blas::workspace_bytes);
     shadows_.reset();
     staging_.reset();
     kernels_.reset();
-    mailbox_.reset();
-    if (faults_ != nullptr) driver_->cuMemFreeHost(const_cast<std::uint32_t*>(faults_));
+    mirrors_.reset();
+    slots_.reset();
     pool_.reset();
-    if (stream_ != nullptr) driver_->cuStreamDestroy_v2(stream_);
     Context ignored = nullptr;
     driver_->cuCtxPopCurrent_v2(&ignored);
   }
@@ -101,10 +92,6 @@ Blas* Gpu::blas() {
   if (!blas_tried_ && blas_wanted_) {
     std::string reason;
     blas_ = Blas::open(reason);
-    if (blas_ != nullptr) {
-      blas_workspace_ = allocate(Blas::workspace_bytes, "the workspace of cuBLASLt", true);
-      blas_->set_workspace(blas_workspace_);
-    }
   }
   blas_tried_ = true;
   return blas_.get();
@@ -153,19 +140,6 @@ void Gpu::trim(std::uint32_t level) noexcept {
     staging_->give_back();
   }
   if (pool_ != nullptr) pool_->trim();
-}
-
-void Gpu::synchronize(const char* what) {
-  driver_->check(driver_->cuStreamSynchronize(stream_), what);
-  reached_ = marked_;
-}
-
-std::uint64_t Gpu::take_faults(std::uint32_t slot) noexcept {
-  volatile std::uint32_t* const words = faults_ + slot * (faults_bytes / sizeof *faults_);
-  const std::uint64_t bits = (words[0] != 0 ? QUERN_FAULT_INDEX_RANGE : 0) | (words[1] != 0 ? QUERN_FAULT_NON_FINITE : 0);
-  words[0] = 0;
-  words[1] = 0;
-  return bits;
 }
 
 }  // namespace quern::cuda

@@ -1,12 +1,13 @@
-// One opened GPU: its context, kernels, stream, memory accounting, and the mailbox for small writes.
+// One opened GPU: its context, kernels, memory accounting, and what its lanes share.
 #pragma once
 
 #include "driver.hpp"
 #include "blas.hpp"
 #include "kernels.hpp"
-#include "mailbox.hpp"
+#include "mirrors.hpp"
 #include "pool.hpp"
 #include "shadows.hpp"
+#include "slots.hpp"
 #include "staging.hpp"
 
 #include <atomic>
@@ -48,15 +49,15 @@ class Gpu {
   const Driver& driver() const noexcept { return *driver_; }
   const CardFacts& facts() const noexcept { return facts_; }
   Context context() const noexcept { return context_; }
-  Stream stream() const noexcept { return stream_; }
   Kernels& kernels() noexcept { return *kernels_; }
-  Mailbox& mailbox() noexcept { return *mailbox_; }
+  Slots& slots() noexcept { return *slots_; }
+  Mirrors& mirrors() noexcept { return *mirrors_; }
   Shadows& shadows() noexcept { return *shadows_; }
   Staging& staging() noexcept { return *staging_; }
   /// cuBLASLt, opened at the first call that may open it; null where it is not installed or not wanted.
   Blas* blas();
   bool programmatic_launch() const noexcept { return facts_.major >= 9; }
-  /// All calls that enqueue hold it: one stream, one mailbox.
+  /// All calls that enqueue hold it.
   std::mutex& order() noexcept { return order_; }
 
   /// Device memory. Throws Failure(OUT_OF_MEMORY) with requested and available bytes.
@@ -76,23 +77,7 @@ class Gpu {
 
   void warn(const std::string& text) const { warn_(text); }
 
-  /// Waits for the stream. Throws Failure for what went wrong on the device.
-  void synchronize(const char* what);
-  /// The point of the stream behind all that was enqueued, for reach().
-  std::uint64_t mark() noexcept { return ++marked_; }
-  /// Waits for that point, unless somebody waited for it or a later one.
-  void reach(std::uint64_t point, const char* what) {
-    if (reached_ < point) synchronize(what);
-  }
-
-  /// Of the next instance: below sdk::most_runs_under_way, in turn.
-  std::uint32_t next_slot() noexcept { return slots_.fetch_add(1) % sdk::most_runs_under_way; }
-  /// Set by the kernels of runs of that slot; host memory that the device can write: one word a kind of fault.
-  Address faults_address(std::uint32_t slot) const noexcept { return faults_device_ + Address{slot} * faults_bytes; }
-  std::uint64_t take_faults(std::uint32_t slot) noexcept;
-
  private:
-  static constexpr std::uint32_t faults_bytes = 16;  // of a slot
   /// Gives back what was taken, all of it or what a constructor that fails had taken.
   void close() noexcept;
 
@@ -100,20 +85,15 @@ class Gpu {
   CardFacts facts_;
   std::function<void(const std::string&)> warn_;
   Context context_ = nullptr;
-  Stream stream_ = nullptr;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Kernels> kernels_;
-  std::unique_ptr<Mailbox> mailbox_;
+  std::unique_ptr<Slots> slots_;
+  std::unique_ptr<Mirrors> mirrors_;
   std::unique_ptr<Shadows> shadows_;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<Blas> blas_;
-  DevicePointer blas_workspace_ = 0;
   bool blas_wanted_, blas_tried_ = false;
-  volatile std::uint32_t* faults_ = nullptr;
-  Address faults_device_ = 0;
   std::atomic<std::uint64_t> used_{0}, limit_{UINT64_MAX}, allocations_{0};
-  std::atomic<std::uint32_t> slots_{0};
-  std::uint64_t marked_ = 0, reached_ = 0;
   std::mutex order_;
 };
 

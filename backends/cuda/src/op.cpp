@@ -27,18 +27,20 @@ void Launcher::start(Function function, std::string_view name, Grid grid, unsign
   config.block_x = block;
   config.block_y = config.block_z = 1;
   config.shared_bytes = shared;
-  config.stream = gpu_.stream();
+  config.stream = lane_.stream();
   config.attributes = &attribute;
   config.attribute_count = gpu_.programmatic_launch() ? 1 : 0;
   void* arguments[] = {const_cast<void*>(params)};
   const Result result = gpu_.driver().cuLaunchKernelEx(&config, function, arguments, nullptr);
+  lane_.touch();
   if (result != constant::success) gpu_.driver().check(result, concat("launching ", std::string(name)).c_str());
 }
 
 void Launcher::dense(const DenseParams& p, bool half) {
   if (p.m == 0 || p.n == 0) return;
   Blas* blas = gpu_.blas();
-  if (blas != nullptr && (dry_ || blas->product(p, half, gpu_.stream()))) {
+  if (blas != nullptr && (dry_ || blas->product(p, half, lane_.stream(), lane_.blas_workspace()))) {
+    lane_.touch();
     ++launches_;
     return;
   }
@@ -48,22 +50,25 @@ void Launcher::dense(const DenseParams& p, bool half) {
 
 void Launcher::deliver(bool captured) {
   gpu_.kernels().get(kernels::deliver, 0);  // it may fail for want of memory: before the writes leave the mailbox
-  if (!dry_ && !captured) gpu_.mailbox().post(slot_);
+  if (!dry_ && !captured) lane_.mailbox().post(slot_);
   deliver_page(captured);
 }
 
 void Launcher::deliver_posted() { deliver_page(false); }
 
 void Launcher::deliver_page(bool small) {
-  if (!dry_) gpu_.mailbox().copy_page(gpu_.stream(), slot_, small);
-  launch(kernels::deliver, {32, 1, 1}, 256, gpu_.mailbox().params());
+  if (!dry_) {
+    lane_.touch();
+    lane_.mailbox().copy_page(lane_.stream(), slot_, small);
+  }
+  launch(kernels::deliver, {32, 1, 1}, 256, lane_.mailbox().params());
 }
 
 bool Launcher::is_dead(const Tensor& predicate) {
   if (dry_) return false;
   std::int32_t live = 0;
-  gpu_.driver().check(gpu_.driver().cuMemcpyDtoHAsync_v2(&live, predicate.data, sizeof live, gpu_.stream()), "reading a predicate");
-  gpu_.synchronize("reading a predicate");
+  gpu_.driver().check(gpu_.driver().cuMemcpyDtoHAsync_v2(&live, predicate.data, sizeof live, lane_.stream()), "reading a predicate");
+  lane_.synchronize("reading a predicate");
   return live == 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "gpu.hpp"
 #include "kernel_ids.hpp"
+#include "lane.hpp"
 #include "tensor.hpp"
 
 #include <span>
@@ -26,11 +27,11 @@ using sdk::first_of;
 /// Zeros that kernels count in and leave as zeros: Call::counters.
 constexpr std::uint64_t counter_bytes = 1 << 20;
 
-/// Puts kernels on a stream; or, dry, only finds them, so that a later run finds them at hand.
+/// Puts kernels on a lane's stream; or, dry, only finds them, so that a later run finds them at hand.
 class Launcher {
  public:
   /// `slot`: of the instance whose run it launches, for faults and for the host's small writes.
-  Launcher(Gpu& gpu, bool dry, std::uint32_t slot = 0) : gpu_(gpu), dry_(dry), slot_(slot) {}
+  Launcher(Lane& lane, bool dry, Slot& slot) : lane_(lane), gpu_(lane.gpu()), dry_(dry), slot_(slot) {}
 
   struct Grid {
     std::int64_t x = 1, y = 1, z = 1;
@@ -56,7 +57,8 @@ class Launcher {
   bool is_dead(const Tensor& predicate);
 
   Gpu& gpu() noexcept { return gpu_; }
-  Address faults() const noexcept { return gpu_.faults_address(slot_); }
+  Lane& lane() noexcept { return lane_; }
+  Address faults() const noexcept { return slot_.faults_device; }
   int multiprocessors() const noexcept { return gpu_.facts().multiprocessors; }
   int major() const noexcept { return gpu_.facts().major; }
   const CardFacts& card() const noexcept { return gpu_.facts(); }
@@ -65,9 +67,11 @@ class Launcher {
  private:
   void deliver_page(bool small);
   void start(Function function, std::string_view name, Grid grid, unsigned block, const void* params, unsigned shared);
+  Lane& lane_;
   Gpu& gpu_;
   bool dry_;
-  std::uint32_t slot_, launches_ = 0;
+  Slot& slot_;
+  std::uint32_t launches_ = 0;
 };
 
 /// An op whose kernels ask the predicate, one number or one a row, has row_predicate; of others the host asks it before it launches.

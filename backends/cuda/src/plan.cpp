@@ -207,10 +207,19 @@ class Instance::Context : public StepContext {
   const Schedule& schedule_;
 };
 
+namespace {
+
+Slot* take_slot(Gpu& gpu) {
+  const Current current(gpu.driver(), gpu.context());
+  return gpu.slots().take();
+}
+
+}  // namespace
+
 Instance::Instance(const Plan& plan, Gpu& gpu)
     : plan_(plan),
       gpu_(gpu),
-      slot_(gpu.next_slot()),
+      slot_(take_slot(gpu)),
       limits_(plan.graph),
       bounds_(limits_.bounds()),
       extents_(limits_.extents()),
@@ -223,7 +232,8 @@ Instance::~Instance() {
   if (plan_.without_graphs == this) plan_.without_graphs = nullptr;
   if (gpu_.driver().cuCtxPushCurrent_v2(gpu_.context()) != constant::success) return;
   drop_captured();
-  for (Mailbox::Mirror* mirror : mirrors_) gpu_.mailbox().remove_mirror(mirror);
+  for (Mirrors::Mirror* mirror : mirrors_) gpu_.mirrors().remove(mirror);
+  gpu_.slots().give(slot_);
   if (counters_memory_ != 0) gpu_.release(counters_memory_, counter_bytes);
   ::quern::cuda::Context ignored = nullptr;
   gpu_.driver().cuCtxPopCurrent_v2(&ignored);
@@ -249,8 +259,8 @@ void Instance::check_cancel() const {
   if (cancelled_.load(std::memory_order_relaxed)) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
 }
 
-std::uint32_t Instance::emit(const Schedule& schedule, Emit how, std::uint32_t& step) {
-  Launcher launcher(gpu_, how == Emit::dry, slot_);
+std::uint32_t Instance::emit(const Schedule& schedule, Emit how, Lane& lane, std::uint32_t& step) {
+  Launcher launcher(lane, how == Emit::dry, *slot_);
   const Context context(*this, schedule);
   if (how != Emit::captured_without_writes) launcher.deliver(how == Emit::captured);
   for (step = 0; step < schedule.steps.size(); ++step) {
@@ -258,7 +268,7 @@ std::uint32_t Instance::emit(const Schedule& schedule, Emit how, std::uint32_t& 
     schedule.steps[step].emit(context, launcher);
   }
   PublishParams publish{};
-  for (const Mailbox::Mirror* mirror : mirrors_) {
+  for (const Mirrors::Mirror* mirror : mirrors_) {
     if (publish.count == 4) break;
     publish.from[publish.count] = mirror->from;
     publish.to[publish.count] = mirror->device;
@@ -268,47 +278,48 @@ std::uint32_t Instance::emit(const Schedule& schedule, Emit how, std::uint32_t& 
   return launcher.launches();
 }
 
-void Instance::prepare(sdk::BoundPlaces places) {
+void Instance::prepare(sdk::BoundPlaces places, Lane& lane) {
   const Current current(gpu_.driver(), gpu_.context());
   const Graph& graph = plan_.graph;
   drop_captured();
   if (plan_.without_graphs == this) plan_.without_graphs = nullptr;
   cancelled_ = false;  // of no run: steps are captured here
-  for (Mailbox::Mirror* mirror : mirrors_) gpu_.mailbox().remove_mirror(mirror);
+  for (Mirrors::Mirror* mirror : mirrors_) gpu_.mirrors().remove(mirror);
   mirrors_.clear();
+  lane.deliver();  // weights may be among the small writes
   places_ = std::move(places.of);
   scratch_ = places.scratch;
   for (std::uint32_t v = 0; v < graph.values.size(); ++v)
     if (graph.source.values[v].kind == QUERN_VALUE_OUTPUT && graph.values[v].root == v && graph.values[v].bytes <= 4096 &&
         mirrors_.size() < 4)
-      if (Mailbox::Mirror* mirror = gpu_.mailbox().add_mirror(places_[v], static_cast<std::uint32_t>(graph.values[v].bytes));
-          mirror != nullptr)
+      if (Mirrors::Mirror* mirror = gpu_.mirrors().add(places_[v], static_cast<std::uint32_t>(graph.values[v].bytes)); mirror != nullptr)
         mirrors_.push_back(mirror);
   if (counters_memory_ == 0) {
     counters_memory_ = gpu_.allocate(counter_bytes, "counters");
-    gpu_.driver().check(gpu_.driver().cuMemsetD32Async(counters_memory_, 0, counter_bytes / 4, gpu_.stream()), "clearing counters");
+    gpu_.driver().check(gpu_.driver().cuMemsetD32Async(counters_memory_, 0, counter_bytes / 4, lane.stream()), "clearing counters");
+    lane.synchronize("clearing counters");  // a run may come on another lane
   }
   counters_ = sdk::made<quern_counters>();
   prepared_ = true;
-  capture();
+  capture(lane);
   gpu_.staging().give_back();  // the weights are there
 }
 
 /// Finds every kernel that runs may need, and captures steps of 1 to 8 rows and of as many as there can be; others are captured when they come again.
-void Instance::capture() {
+void Instance::capture(Lane& lane) {
   std::vector<std::int64_t> extents = bounds_;
   std::uint32_t step = 0;
   for (const Schedule& schedule : plan_.schedules) {
     if (schedule.dense.empty()) continue;
     refresh(extents, schedule);
-    gpu_.blas();
-    Launcher launcher(gpu_, false);
+    if (gpu_.blas() != nullptr) lane.blas_workspace();
+    Launcher launcher(lane, false, *slot_);
     for (const std::vector<std::uint32_t>& group : schedule.dense) {
       std::vector<Tensor> weights;
       for (const std::uint32_t v : group) weights.push_back(tensors_[v]);
       if (!gpu_.shadows().make(weights, launcher)) break;
     }
-    gpu_.synchronize("making 16-bit copies of weights");
+    lane.synchronize("making 16-bit copies of weights");
   }
   const std::unique_lock kept = gpu_.shadows().keep();
   for (const std::int64_t rows : {1, 2, 4, 8, 16, 32, 64, 512}) {
@@ -316,7 +327,7 @@ void Instance::capture() {
     for (const Schedule& schedule : plan_.schedules) {
       if (!schedule.serves(extents)) continue;
       refresh(extents, schedule);
-      emit(schedule, Emit::dry, step);
+      emit(schedule, Emit::dry, lane, step);
     }
     if (extents.empty()) break;
   }
@@ -326,8 +337,8 @@ void Instance::capture() {
     if (rows > 8 && rows != most) continue;
     std::ranges::fill(extents, rows);
     if (!takes_graph(extents, plan_.schedule_for(extents))) continue;
-    capture_step(extents);
-    if (rows == 1) capture_step(extents, false);  // a step that comes behind another in one submit: 5 us less
+    capture_step(extents, lane);
+    if (rows == 1) capture_step(extents, lane, false);  // a step that comes behind another in one submit: 5 us less
   }
 }
 
@@ -345,11 +356,11 @@ bool Instance::takes_graph(const std::vector<std::int64_t>& extents, const Sched
 }
 
 /// Where no graph can be made the step's kernels are launched one by one.
-void Instance::capture_step(const std::vector<std::int64_t>& extents, bool delivers) {
+void Instance::capture_step(const std::vector<std::int64_t>& extents, Lane& lane, bool delivers) {
   if (plan_.without_graphs != nullptr) return;
   captured_.reserve(captured_.size() + 1);  // so that no graph is lost
   try {
-    captured_.push_back({extents, delivers, record_step(extents, delivers)});
+    captured_.push_back({extents, delivers, lane.id(), record_step(extents, lane, delivers)});
   } catch (const Failure& failure) {
     if (ends_the_step(failure)) throw;
     go_without_graph(failure);
@@ -363,53 +374,55 @@ void Instance::go_without_graph(const Failure& failure) {
 }
 
 /// Starts a captured step. Where the driver does not, nothing of it has run, and the graph is gone.
-bool Instance::launch_captured(std::vector<Captured>::iterator captured) {
+bool Instance::launch_captured(std::vector<Captured>::iterator captured, Lane& lane) {
   const Driver& driver = gpu_.driver();
+  lane.touch();
   if (captured->delivers) {
-    gpu_.mailbox().post(slot_);
-    gpu_.mailbox().copy_rest(gpu_.stream(), slot_);
+    lane.mailbox().post(*slot_);
+    lane.mailbox().copy_rest(lane.stream(), *slot_);
   }
   try {
-    driver.check(driver.cuGraphLaunch(captured->exec, gpu_.stream()), "launching a step");
+    driver.check(driver.cuGraphLaunch(captured->exec, lane.stream()), "launching a step");
     return true;
   } catch (const Failure& failure) {
     if (ends_the_step(failure)) throw;
     go_without_graph(failure);
     driver.cuGraphExecDestroy(captured->exec);
     if (captured->delivers) {
-      Launcher(gpu_, false, slot_).deliver_posted();
-      gpu_.synchronize("delivering writes");  // the page is posted anew when the kernels are launched
+      Launcher(lane, false, *slot_).deliver_posted();
+      lane.synchronize("delivering writes");  // the page is posted anew when the kernels are launched
     }
     captured_.erase(captured);
     return false;
   }
 }
 
-/// Of the run's extents; one that delivers nothing if nothing waits.
-std::vector<Instance::Captured>::iterator Instance::captured() {
+/// Of the run's extents and lane; one that delivers nothing if nothing waits.
+std::vector<Instance::Captured>::iterator Instance::captured(Lane& lane) {
   const auto find = [&](bool delivers) {
-    return std::ranges::find_if(captured_, [&](const Captured& c) { return c.extents == extents_ && c.delivers == delivers; });
+    return std::ranges::find_if(captured_,
+                                [&](const Captured& c) { return c.extents == extents_ && c.delivers == delivers && c.lane == lane.id(); });
   };
-  if (gpu_.mailbox().empty())
+  if (lane.mailbox().empty())
     if (const auto bare = find(false); bare != captured_.end()) return bare;
   return find(true);
 }
 
-GraphExec Instance::record_step(const std::vector<std::int64_t>& extents, bool delivers) {
+GraphExec Instance::record_step(const std::vector<std::int64_t>& extents, Lane& lane, bool delivers) {
   const Driver& driver = gpu_.driver();
   const Schedule& schedule = plan_.schedule_for(extents);
   std::uint32_t step = 0;
   refresh(extents, schedule);
-  driver.check(driver.cuStreamBeginCapture_v2(gpu_.stream(), constant::capture_thread_local), "capturing a step");
+  driver.check(driver.cuStreamBeginCapture_v2(lane.stream(), constant::capture_thread_local), "capturing a step");
   CapturedGraph graph = nullptr;
   try {
-    emit(schedule, delivers ? Emit::captured : Emit::captured_without_writes, step);
+    emit(schedule, delivers ? Emit::captured : Emit::captured_without_writes, lane, step);
   } catch (...) {
-    driver.cuStreamEndCapture(gpu_.stream(), &graph);
+    driver.cuStreamEndCapture(lane.stream(), &graph);
     if (graph != nullptr) driver.cuGraphDestroy(graph);
     throw;
   }
-  driver.check(driver.cuStreamEndCapture(gpu_.stream(), &graph), "capturing a step");
+  driver.check(driver.cuStreamEndCapture(lane.stream(), &graph), "capturing a step");
   GraphExec exec = nullptr;
   const Result made = driver.cuGraphInstantiateWithFlags(&exec, graph, 0);
   driver.cuGraphDestroy(graph);
@@ -420,23 +433,23 @@ GraphExec Instance::record_step(const std::vector<std::int64_t>& extents, bool d
 /// Other instances may have mirrors of the memory that this one writes.
 void Instance::forget_written() noexcept {
   for (std::uint32_t v = 0; v < plan_.written.size(); ++v)
-    if (plan_.written[v]) gpu_.mailbox().forget(places_[v], plan_.graph.values[v].bytes);
+    if (plan_.written[v]) gpu_.mirrors().forget(places_[v], plan_.graph.values[v].bytes);
 }
 
 /// What comes before a run's first kernel: patches, and counts that lie in device memory.
-void Instance::bring_in(const quern_run& run) {
+void Instance::bring_in(const quern_run& run, Lane& lane) {
   const Driver& driver = gpu_.driver();
-  Launcher launcher(gpu_, false, slot_);
+  Launcher launcher(lane, false, *slot_);
   for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches")) {
     if (patch.bytes == 0) continue;
     std::uint64_t done = 0;
     while (done < patch.bytes) {
       const std::uint64_t part = std::min<std::uint64_t>(patch.bytes - done, Mailbox::largest);
-      if (!gpu_.mailbox().fits(part)) {
+      if (!lane.mailbox().fits(part)) {
         launcher.deliver();
-        gpu_.synchronize("delivering patches");
+        lane.synchronize("delivering patches");
       }
-      gpu_.mailbox().put(places_[patch.value] + patch.offset + done, static_cast<const char*>(patch.data) + done,
+      lane.mailbox().put(places_[patch.value] + patch.offset + done, static_cast<const char*>(patch.data) + done,
                          static_cast<std::uint32_t>(part));
       done += part;
     }
@@ -445,71 +458,66 @@ void Instance::bring_in(const quern_run& run) {
   limits_.read_extents([&](std::uint32_t value) {
     launcher.deliver();
     std::int32_t exact = 0;
-    driver.check(driver.cuMemcpyDtoHAsync_v2(&exact, places_[value], sizeof exact, gpu_.stream()), "reading an extent");
-    gpu_.synchronize("reading an extent");
+    driver.check(driver.cuMemcpyDtoHAsync_v2(&exact, places_[value], sizeof exact, lane.stream()), "reading an extent");
+    lane.synchronize("reading an extent");
     return exact;
   });
 }
 
-/// True: as a graph, which is under way. Else its kernels were launched one by one, the last of them `step`, and have ended.
-bool Instance::launch(std::uint32_t& step) {
+/// Enqueues it as a graph, or else one kernel after another, the last of them `step`.
+void Instance::launch(Lane& lane, std::uint32_t& step) {
   const Schedule& schedule = plan_.schedule_for(extents_);
-  auto ready = captured();
+  auto ready = captured(lane);
   if (ready == captured_.end() && extents_ == uncaptured_ && takes_graph(extents_, schedule)) {
-    capture_step(extents_);
-    ready = captured();
+    capture_step(extents_, lane);
+    ready = captured(lane);
   }
-  if (plan_.without_graphs == nullptr && ready != captured_.end() && launch_captured(ready)) {
-    point_ = gpu_.mark();
-    return true;
-  }
-  const std::unique_lock kept = gpu_.shadows().keep();  // not given up while this run reads them
+  if (plan_.without_graphs == nullptr && ready != captured_.end() && launch_captured(ready, lane)) return;
+  const std::unique_lock kept = gpu_.shadows().keep();
   uncaptured_ = extents_;
   refresh(extents_, schedule);
-  emit(schedule, Emit::now, step);
+  emit(schedule, Emit::now, lane, step);
   step = QUERN_NONE;
-  gpu_.synchronize("running a graph");
-  return false;
 }
 
 /// A run that fails before it starts takes nothing along that the host wrote before.
-void Instance::deliver_waiting() noexcept {
+void Instance::deliver_waiting(Lane& lane) noexcept {
   try {
-    if (!gpu_.mailbox().empty()) Launcher(gpu_, false, slot_).deliver();
+    lane.deliver();
   } catch (const Failure&) {         // of the device: every call to come tells it
   } catch (const std::bad_alloc&) {  // they wait for the next run
   }
 }
 
-bool Instance::start(const quern_run& run) {
+void Instance::start(const quern_run& run, Lane& lane) {
   const Current current(gpu_.driver(), gpu_.context());
   const std::uint64_t allocations = gpu_.allocations();
   std::uint32_t step = QUERN_NONE;
   ++counters_.runs;
   try {
     check_cancel();
-    bring_in(run);
-    const bool under_way = launch(step);
-    counters_.device_allocations += gpu_.allocations() - allocations;
-    return under_way;
+    bring_in(run, lane);
+    launch(lane, step);
   } catch (Failure& failure) {
-    deliver_waiting();
-    gpu_.driver().cuStreamSynchronize(gpu_.stream());
+    deliver_waiting(lane);
+    gpu_.driver().cuStreamSynchronize(lane.stream());
     forget_written();
     counters_.device_allocations += gpu_.allocations() - allocations;
     const Schedule& schedule = plan_.schedule_for(extents_);
     if (step < schedule.steps.size()) failure.node = schedule.steps[step].first_node;
     throw;
   }
+  forget_written();
+  for (Mirrors::Mirror* mirror : mirrors_) {
+    mirror->lane = lane.id();
+    mirror->point = lane.mark();
+  }
+  counters_.device_allocations += gpu_.allocations() - allocations;
 }
 
 void Instance::finish(const quern_run&, quern_run_status& outcome) {
-  const Current current(gpu_.driver(), gpu_.context());
-  forget_written();
-  gpu_.reach(point_, "running a graph");
-  for (Mailbox::Mirror* mirror : mirrors_) mirror->valid = true;
   outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
-  outcome.faults = gpu_.take_faults(slot_);
+  outcome.faults = slot_->take_faults();
 }
 
 }  // namespace quern::cuda

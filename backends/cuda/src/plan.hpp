@@ -50,13 +50,12 @@ class Instance {
   std::uint64_t scratch_bytes() const { return plan_.scratch_bytes(); }
   std::uint64_t private_bytes() const noexcept { return counter_bytes; }
   bool ready() const noexcept { return prepared_; }
-  /// Binds and captures.
-  void prepare(sdk::BoundPlaces places);
-  /// A run was submitted: a cancel from now on is for it, though it may wait for another instance's.
+  /// Binds and captures, for runs on that lane.
+  void prepare(sdk::BoundPlaces places, Lane& lane);
+  /// A run was submitted: a cancel from now on is for it, though it may wait for points.
   void begin() noexcept { cancelled_ = false; }
-  // A run, as sdk/run_list.hpp wants it; only after bounds().check_run(). One that is a captured graph stays under way.
-  std::uint32_t slot() const noexcept { return slot_; }
-  bool start(const quern_run& run);
+  // A run, as sdk/work_queue.hpp wants it; only after bounds().check_run().
+  void start(const quern_run& run, Lane& lane);
   void finish(const quern_run& run, quern_run_status& outcome);
   std::uint32_t op_of(std::uint32_t node) const noexcept { return plan_.graph.nodes[node].op; }
   void cancel() noexcept { cancelled_ = true; }
@@ -66,29 +65,30 @@ class Instance {
   class Context;
   struct Captured {
     std::vector<std::int64_t> extents;
-    bool delivers = true;  // begins with the host's small writes; else there may be none
+    bool delivers = true;    // begins with the host's small writes; else there may be none
+    std::uint64_t lane = 0;  // whose mailbox and memory it names
     GraphExec exec = nullptr;
   };
   void refresh(const std::vector<std::int64_t>& extents, const Schedule& schedule);
   enum class Emit { dry, captured, captured_without_writes, now };
   void check_cancel() const;
-  std::uint32_t emit(const Schedule& schedule, Emit how, std::uint32_t& step);
-  void capture();
+  std::uint32_t emit(const Schedule& schedule, Emit how, Lane& lane, std::uint32_t& step);
+  void capture(Lane& lane);
   bool takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const;
-  void capture_step(const std::vector<std::int64_t>& extents, bool delivers = true);
-  GraphExec record_step(const std::vector<std::int64_t>& extents, bool delivers);
-  std::vector<Captured>::iterator captured();
-  bool launch_captured(std::vector<Captured>::iterator captured);
+  void capture_step(const std::vector<std::int64_t>& extents, Lane& lane, bool delivers = true);
+  GraphExec record_step(const std::vector<std::int64_t>& extents, Lane& lane, bool delivers);
+  std::vector<Captured>::iterator captured(Lane& lane);
+  bool launch_captured(std::vector<Captured>::iterator captured, Lane& lane);
   void go_without_graph(const Failure& failure);
   void drop_captured() noexcept;
   void forget_written() noexcept;
-  void bring_in(const quern_run& run);
-  bool launch(std::uint32_t& step);
-  void deliver_waiting() noexcept;
+  void bring_in(const quern_run& run, Lane& lane);
+  void launch(Lane& lane, std::uint32_t& step);
+  void deliver_waiting(Lane& lane) noexcept;
 
   const Plan& plan_;
   Gpu& gpu_;
-  const std::uint32_t slot_;
+  Slot* const slot_;
   sdk::InstanceBounds limits_;
   const std::vector<std::int64_t>& bounds_;  // of limits_, as the extents of the run
   std::vector<std::int64_t>& extents_;
@@ -99,8 +99,7 @@ class Instance {
   DevicePointer counters_memory_ = 0;
   std::vector<Captured> captured_;
   std::vector<std::int64_t> uncaptured_;  // extents of the last run without a graph
-  std::uint64_t point_ = 0;               // of the stream, behind the run that is under way
-  std::vector<Mailbox::Mirror*> mirrors_;
+  std::vector<Mirrors::Mirror*> mirrors_;
   bool prepared_ = false;
   std::atomic<bool> cancelled_{false};
   quern_counters counters_;

@@ -22,11 +22,12 @@ std::string self_test(Gpu& gpu) {
   std::vector<unsigned char> blocks(codes_at + n * k);
   for (int b = 0; b < n * k / 32; ++b) blocks[b * 2 + 1] = 0x3c;  // f16 1.0
   for (int i = 0; i < n * k; ++i) blocks[codes_at + i] = static_cast<unsigned char>(static_cast<signed char>(w[i]));
+  Lane lane(gpu);
   const auto take = [&gpu](std::uint64_t bytes) { return Memory(gpu, bytes, "the self-test"); };
   const Memory dx = take(k * 4), dw = take(n * k * 4), db = take(blocks.size()), dy = take(2 * n * 4), da = take(activation_bytes(k));
   const Driver& driver = gpu.driver();
   const auto up = [&](Address to, const void* from, std::size_t bytes) {
-    driver.check(driver.cuMemcpyHtoDAsync_v2(to, from, bytes, gpu.stream()), "the self-test");
+    driver.check(driver.cuMemcpyHtoDAsync_v2(to, from, bytes, lane.stream()), "the self-test");
   };
   up(dx.address(), x.data(), x.size() * 4);
   up(db.address(), blocks.data(), blocks.size());
@@ -41,13 +42,13 @@ std::string self_test(Gpu& gpu) {
     t.packed_layout = dtype == QUERN_Q8_0;
     return blocks_of(t);
   };
-  Launcher launcher(gpu, false);
+  Launcher launcher(lane, false, lane.slot());
   const UnpackParams unpack{matrix(db.address(), QUERN_Q8_0), dw.address(), QUERN_F32, n, k, 0, k};
   std::vector<float> decoded(n * k, -1.0f);
   up(dw.address(), decoded.data(), decoded.size() * 4);
   launcher.launch(kernels::unpack_rows, launcher.spread(n * k / 16), 256, unpack);
-  driver.check(driver.cuMemcpyDtoHAsync_v2(decoded.data(), dw.address(), decoded.size() * 4, gpu.stream()), "the self-test");
-  gpu.synchronize("the self-test");
+  driver.check(driver.cuMemcpyDtoHAsync_v2(decoded.data(), dw.address(), decoded.size() * 4, lane.stream()), "the self-test");
+  lane.synchronize("the self-test");
   for (int i = 0; i < n * k; ++i)
     if (decoded[i] != w[i]) return concat("element ", i, " of a q8_0 matrix is decoded as ", decoded[i], " and should be ", w[i]);
   if (!gpu.kernels().has(kernels::gemv_1)) return {};
@@ -71,8 +72,8 @@ std::string self_test(Gpu& gpu) {
   fast.t = 1;
   fast.x = activations;
   launch_gemv(fast, false, launcher);
-  driver.check(driver.cuMemcpyDtoHAsync_v2(y.data(), dy.address(), y.size() * 4, gpu.stream()), "the self-test");
-  gpu.synchronize("the self-test");
+  driver.check(driver.cuMemcpyDtoHAsync_v2(y.data(), dy.address(), y.size() * 4, lane.stream()), "the self-test");
+  lane.synchronize("the self-test");
   for (int row = 0; row < n; ++row) {
     float expected = 0, size = 0;
     for (int i = 0; i < k; ++i) {

@@ -56,7 +56,7 @@ bool Shadows::make(std::span<const Tensor> matrices, Launcher& launcher) {
       at += copy_bytes(t);
     }
   } catch (...) {
-    gpu_.driver().cuStreamSynchronize(gpu_.stream());  // what was launched writes there
+    gpu_.driver().cuCtxSynchronize();  // what was launched writes there
     std::erase_if(copies_, [id](const auto& copy) { return copy.second.block == id; });
     gpu_.release(block.memory, needed);
     bytes_ -= needed;
@@ -97,7 +97,7 @@ void Shadows::drop_range(Address from, std::uint64_t bytes) noexcept {
   while (at != copies_.end() && at->first < from + bytes) {
     const auto next = std::next(at);
     if (at->first + at->second.source_bytes > from) {
-      gpu_.driver().cuStreamSynchronize(gpu_.stream());
+      gpu_.driver().cuCtxSynchronize();
       drop(at);
     }
     at = next;
@@ -107,7 +107,7 @@ void Shadows::drop_range(Address from, std::uint64_t bytes) noexcept {
 bool Shadows::give_up() noexcept {
   const std::unique_lock lock = keep();
   if (copies_.empty()) return false;
-  gpu_.driver().cuStreamSynchronize(gpu_.stream());
+  gpu_.driver().cuCtxSynchronize();
   while (!copies_.empty()) drop(copies_.begin());
   return true;
 }

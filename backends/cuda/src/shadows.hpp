@@ -27,9 +27,9 @@ class Shadows {
   Address find(const Tensor& matrix) const noexcept;
   /// The bytes of a matrix change, or its memory ends.
   void forget(Address from, std::uint64_t bytes) noexcept;
-  /// Frees all copies; false where there were none. Waits for a run that reads them.
+  /// Frees all copies; false where there were none. Waits for runs that read them.
   bool give_up() noexcept;
-  /// Held while a run reads copies.
+  /// Held while kernels that read copies are enqueued: what frees them waits for the card.
   std::unique_lock<std::mutex> keep() { return std::unique_lock(in_use_); }
   std::uint64_t bytes() const noexcept { return bytes_; }
 

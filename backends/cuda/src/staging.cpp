@@ -11,17 +11,18 @@
 
 namespace quern::cuda {
 
-Staging::Staging(const Driver& driver, Context context, Stream stream, unsigned threads, std::function<void(const std::string&)> warn)
-    : driver_(driver), context_(context), stream_(stream), warn_(std::move(warn)), lanes_(std::clamp(threads, 1u, most_threads)) {
+Staging::Staging(const Driver& driver, Context context, unsigned threads, std::function<void(const std::string&)> warn)
+    : driver_(driver), context_(context), warn_(std::move(warn)), lanes_(std::clamp(threads, 1u, most_threads)) {
   helpers_.reserve(lanes_.size() - 1);
 }
 
 Staging::~Staging() { give_back(); }
 
-bool Staging::upload(DevicePointer to, const void* from, std::uint64_t bytes) {
+bool Staging::upload(DevicePointer to, const void* from, std::uint64_t bytes, Stream stream) {
   if (bytes <= piece_bytes || !take()) return false;
   std::unique_lock lock(mutex_);
   to_ = to;
+  stream_ = stream;
   from_ = static_cast<const std::byte*>(from);
   bytes_ = bytes;
   next_ = 0;
@@ -82,10 +83,12 @@ void Staging::give_back() noexcept {
   helpers_.clear();
   ending_ = false;
   if (memory_ == nullptr) return;
-  driver_.cuStreamSynchronize(stream_);
   for (Lane& lane : lanes_)
     for (Piece& piece : lane.pieces)
-      if (const Event event = std::exchange(piece.fetched, nullptr); event != nullptr) driver_.cuEventDestroy_v2(event);
+      if (const Event event = std::exchange(piece.fetched, nullptr); event != nullptr) {
+        driver_.cuEventSynchronize(event);
+        driver_.cuEventDestroy_v2(event);
+      }
   driver_.cuMemFreeHost(std::exchange(memory_, nullptr));
 }
 

@@ -22,7 +22,7 @@ class Staging {
   static constexpr unsigned most_threads = 8;
 
   /// `threads`: that may copy, the caller's included. `warn` is told, once, that there is no pinned memory.
-  Staging(const Driver& driver, Context context, Stream stream, unsigned threads, std::function<void(const std::string&)> warn);
+  Staging(const Driver& driver, Context context, unsigned threads, std::function<void(const std::string&)> warn);
   /// As give_back().
   ~Staging();
   Staging(const Staging&) = delete;
@@ -31,8 +31,8 @@ class Staging {
   /// Returns when `from` is no longer needed; the last pieces may still be on their way then, in front of all that the stream gets later.
   /// False, and nothing is done: no more than a piece, or no pinned memory. The context is current; one call at a time.
   /// Throws Failure for what the driver refuses: what `to` holds then is not known, and nothing is on its way.
-  bool upload(DevicePointer to, const void* from, std::uint64_t bytes);
-  /// Waits for the stream and gives memory and threads back; the next large upload takes them anew. The context is current.
+  bool upload(DevicePointer to, const void* from, std::uint64_t bytes, Stream stream);
+  /// Waits for what is on its way and gives memory and threads back; the next large upload takes them anew. The context is current.
   void give_back() noexcept;
 
  private:
@@ -54,7 +54,6 @@ class Staging {
 
   const Driver& driver_;
   Context context_;
-  Stream stream_;
   std::function<void(const std::string&)> warn_;
   std::byte* memory_ = nullptr;
   bool refused_ = false;
@@ -65,6 +64,7 @@ class Staging {
   std::condition_variable begun_, ended_;
   DevicePointer to_ = 0;
   const std::byte* from_ = nullptr;
+  Stream stream_ = nullptr;
   std::uint64_t bytes_ = 0, next_ = 0;  // of the upload; of them are taken by a thread
   unsigned working_ = 0;                // threads that have a piece
   std::exception_ptr failure_;          // the first

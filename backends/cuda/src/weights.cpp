@@ -23,7 +23,8 @@ const sdk::PlanePacking& plane_packing() noexcept {
   return packing;
 }
 
-void pack_weight(const sdk::PlaneLayout& layout, Address from, Address to, Gpu& gpu) {
+void pack_weight(const sdk::PlaneLayout& layout, Address from, Address to, Lane& lane) {
+  Gpu& gpu = lane.gpu();
   const sdk::BlockFields& fields = sdk::block_fields(layout.dtype);
   RepackParams p{};
   p.from = from;
@@ -36,10 +37,10 @@ void pack_weight(const sdk::PlaneLayout& layout, Address from, Address to, Gpu& 
     p.bytes[f] = static_cast<int>(fields.bytes[f]);
     // What lies between planes is part of the packed bytes, the same each time.
     const Address end = p.to[f] + layout.blocks() * fields.bytes[f], next = to + layout.plane(f + 1);
-    if (next > end) gpu.driver().check(gpu.driver().cuMemsetD8Async(end, 0, next - end, gpu.stream()), "packing a weight");
+    lane.touch();
+    if (next > end) gpu.driver().check(gpu.driver().cuMemsetD8Async(end, 0, next - end, lane.stream()), "packing a weight");
   }
-  Launcher launcher(gpu, false);
-  // Not waited for: what reads the planes, or writes or gives back the source, comes behind it on the stream, as behind an upload.
+  Launcher launcher(lane, false, lane.slot());
   launcher.launch(kernels::repack, launcher.spread(p.blocks * p.block_bytes / 2), 256, p);
 }
 

@@ -1,5 +1,5 @@
-// The SDK for plugins that run synchronously, on memory of their device or on the host's: the author's SDK and all of a plugin but its
-// memory, its kernels and its queue.
+// The SDK for plugins that run synchronously or on queues, on memory of their device or on the host's: the author's SDK and all of a plugin
+// but its memory, its kernels and its order of work at the driver.
 //
 //   tensors.hpp      values as kernels see them; checks that ops share
 //   calls.hpp        a node as an op's code sees it
@@ -15,7 +15,10 @@
 //   host_kernels.hpp kernels that are loops on the host's processor
 //   in_order.hpp     plans that run a node after the other, to begin with
 //   run_list.hpp     the runs of one submit
-//   synchronous.hpp  the C functions; included by itself, behind the handles
+//   device_calls.hpp the C functions that all have
+//   synchronous.hpp  those of devices that are done when a call returns; included by itself, behind the handles
+//   work_queue.hpp   queues and fences, with the handles of plugins that have some
+//   asynchronous.hpp the C functions over them; included by itself, behind those handles
 //
 // It is convenience, not ABI, as quern_plugin.hpp is.
 #ifndef QUERN_DEVICE_PLUGIN_HPP

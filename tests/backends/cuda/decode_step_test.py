@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a decode step asks of the driver, and what `quern run --trace` says of it: one graph, no allocation, token ids back.
+"""What a decode step asks of the driver, and what `quern run --trace` says of it: one graph, no allocation, no wait, token ids back.
 
 usage: decode_step_test.py QUERN MODEL PLUGIN_FOLDER DRIVER_FOLDER [SPIED_DRIVER]
 
@@ -40,21 +40,20 @@ class DecodeStep(unittest.TestCase):
         cls.trace = json.loads((here / "trace.json").read_text())
         cls.log = [line.split() for line in (here / "log").read_text().splitlines()]
 
-    def submits(self):
-        """What the driver was asked from the first launch of a graph after a wait up to the next such, for the decode steps of the answer."""
-        log = [line[0] for line in self.log]
-        starts = [i for i, what in enumerate(log) if what == "graph" and log[:i][::-1][:1] != ["graph"]]
-        submits = [log[a:b] for a, b in zip(starts, starts[1:] + [len(log)])]
-        return submits[-len([step for step in self.decode_steps() if step["followers"] == 3]) - 1:-1]
-
     def decode_steps(self):
         return [e["args"] for e in self.trace["traceEvents"] if e["ph"] == "X" and e["name"] == "decode step"]
 
-    def test_a_step_launches_one_graph_allocates_nothing_and_copies_nothing_but_the_page_of_small_writes(self):
-        submits = self.submits()
-        self.assertGreater(len(submits), 2)
-        for submit in submits:  # four steps run ahead: the host waits once
-            self.assertEqual(submit, ["graph"] * 4 + ["wait"])
+    def test_a_step_is_one_graph_and_one_event_and_waits_for_nothing_and_copies_nothing_but_the_page_of_small_writes(self):
+        asked = [line[0] for line in self.log]
+        graphs = [i for i, what in enumerate(asked) if what == "graph"]
+        steps = asked[graphs[-16]:graphs[-1]]  # the last 16 of the answer
+        self.assertEqual(steps, ["graph", "event"] * 15)
+
+    @unittest.skipIf(SPIED, "a card's driver does not say how much a graph has")
+    def test_two_of_three_steps_deliver_no_small_writes(self):
+        sizes = [int(line[1]) for line in self.log if line[0] == "graph"][-16:-1]
+        self.assertEqual(sizes.count(min(sizes)), 10)
+        self.assertEqual(sizes.count(min(sizes) + 2), 5)  # a copy and a kernel more
 
     def test_a_graph_copies_the_start_of_that_page_alone(self):
         copies = [line[1] for line in self.log if line[0] == "captured_copy"]
@@ -69,8 +68,8 @@ class DecodeStep(unittest.TestCase):
                               text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [line.split() for line in log.read_text().splitlines()]
-        before = [lines[i - 1] for i, line in enumerate(lines) if line[0] == "graph" and lines[i - 1][0] != "graph"]  # of followers none
-        self.assertGreater(len(before), 1)
+        before = [lines[i - 1] for i, line in enumerate(lines) if line[0] == "graph" and lines[i - 1][0] != "event"]  # of followers none
+        self.assertGreater(len(before), 0)
         for line in before:
             self.assertEqual(line[0], "to_device")
             self.assertGreater(int(line[1]), 0)
@@ -90,13 +89,15 @@ class DecodeStep(unittest.TestCase):
     def test_the_trace_says_the_same(self):
         spans = [e for e in self.trace["traceEvents"] if e["ph"] == "X"]
         decode = self.decode_steps()
-        self.assertEqual(sum(1 + step["followers"] for step in decode), len(self.answer["ids"]) - 1)
+        self.assertEqual(len(decode), len(self.answer["ids"]) - 1)
         if SPIED:
             print(f"a decode step, by the trace: {decode[-1]}")
         for step in decode:
-            steps = 1 + step["followers"]
-            self.assertEqual((step["rows"], step["outputs"], step["bytes_from_devices"], step["bytes_between_devices"]), (1, 1, 8 * steps, 0))
+            self.assertEqual((step["rows"], step["outputs"], step["bytes_between_devices"]), (1, 1, 0))
+            self.assertIn(step["followers"], (0, 3))
             self.assertLess(step["bytes_to_devices"], 256)
+        # Each has its own, or those of the one that it puts in flight behind others.
+        self.assertEqual(sum(step["bytes_from_devices"] for step in decode), 8 * len(decode))
         runs = [e for e in spans if e["name"].startswith("run ")]
         self.assertEqual(len(runs), len([e for e in spans if e["pid"] == 0]))
         for run in runs:

@@ -90,12 +90,12 @@ class StagingTest : public testing::Test {
 
 TEST_F(StagingTest, EveryByteArrivesWhateverTheSizeAndTheNumberOfThreads) {
   for (const unsigned threads : {1u, 3u, 100u}) {
-    Staging staging(driver, nullptr, nullptr, threads, warn);
+    Staging staging(driver, nullptr, threads, warn);
     EXPECT_EQ(pinned, 0) << "before there is anything to upload";
     for (const std::size_t size : {mib + 1, 2 * mib, 3 * mib - 1, 40 * mib + 12345}) {
       Bytes bytes = some_bytes(size, threads), expected(size + 10, 7), card = expected;
       std::ranges::copy(bytes, expected.begin() + 3);
-      ASSERT_TRUE(staging.upload(place(card, 3), bytes.data(), size));
+      ASSERT_TRUE(staging.upload(place(card, 3), bytes.data(), size, nullptr));
       std::ranges::fill(bytes, 0);  // it is the caller's again
       ASSERT_EQ(real.cuStreamSynchronize(nullptr), constant::success);
       ASSERT_TRUE(card == expected) << size << " bytes by " << threads << " threads";
@@ -105,18 +105,18 @@ TEST_F(StagingTest, EveryByteArrivesWhateverTheSizeAndTheNumberOfThreads) {
 }
 
 TEST_F(StagingTest, WhatIsSmallIsLeftToTheDriver) {
-  Staging staging(driver, nullptr, nullptr, 4, warn);
+  Staging staging(driver, nullptr, 4, warn);
   Bytes bytes(Staging::piece_bytes), card = bytes;
-  EXPECT_FALSE(staging.upload(place(card), bytes.data(), bytes.size()));
+  EXPECT_FALSE(staging.upload(place(card), bytes.data(), bytes.size(), nullptr));
   EXPECT_EQ(pinned, 0);
 }
 
 TEST_F(StagingTest, WhatIsOnItsWayArrivesThoughMemoryIsGivenBack) {
-  Staging staging(driver, nullptr, nullptr, 3, warn);
+  Staging staging(driver, nullptr, 3, warn);
   for (int round = 0; round < 20; ++round) {
     const Bytes bytes = some_bytes(2 * mib + 1, 5);
     Bytes card(bytes.size());
-    ASSERT_TRUE(staging.upload(place(card), bytes.data(), bytes.size()));
+    ASSERT_TRUE(staging.upload(place(card), bytes.data(), bytes.size(), nullptr));
     staging.give_back();
     EXPECT_EQ(pinned, 0);
     ASSERT_TRUE(card == bytes);
@@ -125,22 +125,22 @@ TEST_F(StagingTest, WhatIsOnItsWayArrivesThoughMemoryIsGivenBack) {
 
 TEST_F(StagingTest, WithoutPinnedMemoryThereIsOneWarning) {
   driver.cuMemHostAlloc = [](void**, std::size_t, unsigned) { return ++refusals, constant::out_of_memory; };
-  Staging staging(driver, nullptr, nullptr, 4, warn);
+  Staging staging(driver, nullptr, 4, warn);
   Bytes bytes(3 * mib), card = bytes;
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(staging.upload(place(card), bytes.data(), bytes.size()));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(staging.upload(place(card), bytes.data(), bytes.size(), nullptr));
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("out of memory"), std::string::npos) << warnings[0];
   EXPECT_EQ(refusals, 1);
 }
 
 TEST_F(StagingTest, ARefusedCopyIsTheFailureAndTheNextUploadWorks) {
-  Staging staging(driver, nullptr, nullptr, 4, warn);
+  Staging staging(driver, nullptr, 4, warn);
   const Bytes bytes = some_bytes(9 * mib + 1, 6);
   for (int refused = 1; refused <= 10; ++refused) {
     Bytes card(bytes.size());
     copies_until_refused = refused;
     try {
-      staging.upload(place(card), bytes.data(), bytes.size());
+      staging.upload(place(card), bytes.data(), bytes.size(), nullptr);
       FAIL() << "copy " << refused << " was refused";
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.code, QUERN_INTERNAL);
@@ -150,7 +150,7 @@ TEST_F(StagingTest, ARefusedCopyIsTheFailureAndTheNextUploadWorks) {
     const Bytes after_failure = card;
     real.cuStreamSynchronize(nullptr);
     EXPECT_TRUE(card == after_failure) << "something was still on its way";
-    ASSERT_TRUE(staging.upload(place(card), bytes.data(), bytes.size()));
+    ASSERT_TRUE(staging.upload(place(card), bytes.data(), bytes.size(), nullptr));
     real.cuStreamSynchronize(nullptr);
     EXPECT_TRUE(card == bytes);
   }
@@ -159,10 +159,10 @@ TEST_F(StagingTest, ARefusedCopyIsTheFailureAndTheNextUploadWorks) {
 
 TEST_F(StagingTest, AThreadThatCannotTakeTheContextTellsTheCaller) {
   driver.cuCtxPushCurrent_v2 = [](Context) { return constant::device_unavailable; };
-  Staging staging(driver, nullptr, nullptr, 4, warn);
+  Staging staging(driver, nullptr, 4, warn);
   Bytes bytes(9 * mib), card = bytes;
   try {
-    staging.upload(place(card), bytes.data(), bytes.size());
+    staging.upload(place(card), bytes.data(), bytes.size(), nullptr);
     FAIL();
   } catch (const Failure& failure) { EXPECT_EQ(failure.code, QUERN_DEVICE_LOST); }
 }
@@ -175,11 +175,11 @@ TEST_F(StagingTest, AProcessWithoutMemoryUploadsWithFewerThreadsOrLeavesNothingB
   warnings.reserve(1);
   int failed = 0;
   for (int allowed = 0; allowed < 40; ++allowed) {
-    Staging staging(driver, nullptr, nullptr, 4, warn);
+    Staging staging(driver, nullptr, 4, warn);
     allocations_left = allowed;
     bool done = false;
     try {
-      done = staging.upload(place(card), bytes.data(), bytes.size());
+      done = staging.upload(place(card), bytes.data(), bytes.size(), nullptr);
     } catch (const std::bad_alloc&) { ++failed; }
     allocations_left = -1;
     EXPECT_TRUE(!done || card == bytes) << "with " << allowed << " allocations";
@@ -195,6 +195,7 @@ class CudaUploads : public quern_test::SampleTest {
   void SetUp() override {
     setenv("FAKE_LATE", "1", 1);
     host.table.thread_count = 4;
+    host.table.abi_minor = 0;  // it makes no queues
     host.table.log = [](void*, std::uint32_t, quern_string, quern_string text) { told.emplace_back(text.data, text.size); };
     told.clear();
     SampleTest::SetUp();

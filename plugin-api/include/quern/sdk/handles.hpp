@@ -13,7 +13,8 @@
 //     has memory of its own: heap_count(), heap(i), limit(i, bytes);
 //     allocate(bytes, usage) -> Memory with address(); write, read, move, fill of (Memory&, offset, ...).
 //     Without that type values lie in host memory: the table has no functions of heaps, buffers and copies; use
-//     QUERN_PLUGIN_HANDLES_ON_HOST and give QUERN_CAP_HOST_MEMORY in device_info()
+//     QUERN_PLUGIN_HANDLES_ON_HOST and give QUERN_CAP_HOST_MEMORY in device_info(). A device that takes work on queues has these
+//     functions in a type Queue (work_queue.hpp)
 //   It may have, and its table has those functions then:
 //     trim(level)                                  gives idle memory back
 //     packing() -> const WeightPacking*            weights that it packs (weights.hpp; of a class with parse), null: none, and
@@ -57,6 +58,18 @@ inline std::string host_option(const quern_host& host, const char* key) {
 struct NoOrder {
   void lock() noexcept {}
   void unlock() noexcept {}
+};
+
+/// The handles, for what is compiled before they are defined.
+template <class Backend>
+struct HandlesOf {
+  using Plugin = ::quern_plugin;
+  using Device = ::quern_device;
+  using Buffer = ::quern_buffer;
+  using Plan = ::quern_plan;
+  using Instance = ::quern_instance;
+  using Queue = ::quern_queue;
+  using Fence = ::quern_fence;
 };
 
 struct BackendDefaults {

@@ -24,6 +24,28 @@ namespace sdk {
 
 inline constexpr std::uint32_t most_runs_under_way = 8;
 
+/// Does what may throw for a run. What it throws goes to the run's status and to `error`, which may be null; false then.
+template <class Instance, class Body>
+bool told(const Instance& instance, quern_run_status& outcome, quern_error* error, const Body& body) noexcept {
+  try {
+    body();
+    return true;
+  } catch (const Failure& failure) {
+    outcome.code = failure.code;
+    outcome.rule = failure.rule;
+    outcome.node = failure.node;
+    if (failure.node != QUERN_NONE) outcome.op = instance.op_of(failure.node);
+    set_error(error, failure);
+  } catch (const std::bad_alloc&) {
+    outcome.code = QUERN_HOST_OUT_OF_MEMORY;
+    set_error(error, outcome.code, "the plugin ran out of host memory");
+  } catch (const std::exception& exception) {
+    outcome.code = QUERN_INTERNAL;
+    set_error(error, outcome.code, exception.what());
+  }
+  return false;
+}
+
 template <class Instance>
 class RunList {
  public:
@@ -69,22 +91,9 @@ class RunList {
   void report(const Entry& entry, Ended ended) {
     quern_run_status outcome = made<quern_run_status>();
     outcome.node = QUERN_NONE;
-    try {
-      if (!ended(outcome)) return;
-    } catch (const Failure& failure) {
-      outcome.code = failure.code;
-      outcome.rule = failure.rule;
-      outcome.node = failure.node;
-      if (failure.node != QUERN_NONE) outcome.op = entry.instance->op_of(failure.node);
-      set_error(error_, failure);
-    } catch (const std::bad_alloc&) {
-      outcome.code = QUERN_HOST_OUT_OF_MEMORY;
-      set_error(error_, outcome.code, "the plugin ran out of host memory");
-    } catch (const std::exception& exception) {
-      outcome.code = QUERN_INTERNAL;
-      set_error(error_, outcome.code, exception.what());
-    }
-    if (entry.run.status != nullptr) write(entry.run.status, outcome);
+    bool over = true;
+    told(*entry.instance, outcome, error_, [&] { over = ended(outcome); });
+    if (over && entry.run.status != nullptr) write(entry.run.status, outcome);
   }
 
   quern_error* error_;

@@ -1,15 +1,17 @@
 // A libcuda.so.1 for tests, with the behaviour of one machine: FAKE_FAULT says what is wrong there, nothing by default.
 //
-// The real CUDA plugin loads it as it would NVIDIA's. Device memory is host memory, streams do at once what they are told, and the
-// kernels of the probe's self-test and of the ABI's scripts (copies, exact products, packing) are computed here in C++ by name; every
+// The real CUDA plugin loads it as it would NVIDIA's. Device memory is host memory, streams do at once what they are told, events are
+// reached when they are recorded, and the kernels of the probe's self-test and of the ABI's scripts (copies, exact products, packing) are computed here in C++ by name; every
 // other kernel is refused. Of block formats but q8_0 a product takes numbers made of their bytes: the same for the same bytes. Cards are two of compute capability
 // FAKE_MAJOR.FAKE_MINOR with FAKE_MULTIPROCESSORS multiprocessors. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
 //
 // With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
 // every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED names a function of graphs and what it answers;
 // FAKE_REFUSED_KERNEL, "unpack_rows@2", a kernel whose launches fail, from the second on; while there is a file of the name that FAKE_PAUSE has,
-// waits for the stream do not end. From the time that the environment has QUERN_TEST_OPENED, which a program sets behind the self-test, the kernels that
-// are computed here are not any more. With FAKE_LATE copies to the card are done as late as they may: when something waits for them, or reads what they write.
+// waits for a stream do not end and no event is reached. From the time that the environment has QUERN_TEST_OPENED, which a program sets behind the self-test, the kernels that
+// are computed here are not any more. With FAKE_LATE each stream works as late as it may: when something waits for it or asks for an event of it the second
+// time. So what the host reads, fills again or gives back before it has waited is seen, and so is what relies on the order of two streams. Memory
+// that is not pinned is read at once by a copy from it, and a copy to it waits for the stream, as with a driver.
 #include "cubin.hpp"
 #include "driver.hpp"
 #include "kernels/elementwise.hpp"
@@ -235,21 +237,22 @@ void do_nothing(const void*) {}
 struct Kernel {
   std::string_view prefix;
   void (*compute)(const void*);
+  std::size_t params_bytes;  // that it reads
 };
-constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows},
-                              {"gemv_exact_", gemv_exact},
-                              {"quantise", quantise},
-                              {"gemv_1", gemv},
-                              {"stream", gemv},
-                              {"tiles", gemv},
-                              {"gemm_exact", gemm_exact},
-                              {"gemm_mma", gemm_exact},
-                              {"matmul_any", matmul_any},
-                              {"deliver", deliver},
-                              {"publish", publish},
-                              {"copy_elements", copy_elements},
-                              {"repack", repack},
-                              {"logit_bias", logit_bias}};
+constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows, sizeof(UnpackParams)},
+                              {"gemv_exact_", gemv_exact, sizeof(GemvExactParams)},
+                              {"quantise", quantise, sizeof(QuantiseParams)},
+                              {"gemv_1", gemv, sizeof(GemvParams)},
+                              {"stream", gemv, sizeof(GemvParams)},
+                              {"tiles", gemv, sizeof(GemvParams)},
+                              {"gemm_exact", gemm_exact, sizeof(GemmParams)},
+                              {"gemm_mma", gemm_exact, sizeof(GemmParams)},
+                              {"matmul_any", matmul_any, sizeof(MatmulAnyParams)},
+                              {"deliver", deliver, sizeof(PatchParams)},
+                              {"publish", publish, sizeof(PublishParams)},
+                              {"copy_elements", copy_elements, sizeof(CopyParams)},
+                              {"repack", repack, sizeof(RepackParams)},
+                              {"logit_bias", logit_bias, sizeof(BiasParams)}};
 
 /// A kernel of a module, one for all that ask for it. What is too much for it is refused, as a driver refuses it.
 struct Loaded {
@@ -317,52 +320,76 @@ Result refused(const char* function) {
 using Steps = std::vector<std::function<void()>>;
 thread_local Steps* capturing = nullptr;
 
-/// Copies to the card that were asked for and are not done yet.
-class LateCopies {
- public:
-  void add(std::function<void()> copy) {
-    const std::scoped_lock lock(mutex_);
-    copies_.push_back(std::move(copy));
-  }
-  /// How many were asked for so far.
-  std::uint64_t count() {
-    const std::scoped_lock lock(mutex_);
-    return done_ + copies_.size();
-  }
+/// What was asked of a stream and is not done yet.
+struct FakeStream {
+  std::deque<std::function<void()>> pending;
+  std::uint64_t done = 0;
+  std::uint64_t asked() const { return done + pending.size(); }
   void finish(std::uint64_t count = UINT64_MAX) {
-    const std::scoped_lock lock(mutex_);
-    for (; !copies_.empty() && done_ < count; ++done_) {
-      copies_.front()();
-      copies_.pop_front();
+    for (; !pending.empty() && done < count; ++done) {
+      pending.front()();
+      pending.pop_front();
     }
   }
+};
+/// The point of a stream where it was recorded last; the stream may end before it.
+struct FakeEvent {
+  std::shared_ptr<FakeStream> stream;
+  std::uint64_t point = 0;
+  bool asked = false;  // since it was recorded
+};
 
- private:
-  std::mutex mutex_;
-  std::deque<std::function<void()>> copies_;
-  std::uint64_t done_ = 0;
-} late;
+std::mutex streams_mutex;
+std::map<Stream, std::shared_ptr<FakeStream>>& streams() {  // by handle; null is the one that nobody made
+  static std::map<Stream, std::shared_ptr<FakeStream>> all{{nullptr, std::make_shared<FakeStream>()}};
+  return all;
+}
+FakeStream& stream_of(Stream handle) { return *streams().at(handle); }
+void finish_all() {
+  const std::scoped_lock lock(streams_mutex);
+  for (const auto& [handle, stream] : streams()) stream->finish();
+}
 
-/// Done now, or when the graph runs that is being captured.
-void act(std::function<void()> step) {
-  if (capturing != nullptr) return capturing->push_back(std::move(step));
-  late.finish();
+bool is_late() { return std::getenv("FAKE_LATE") != nullptr; }
+
+/// Done now, as late as may be, or when the graph runs that is being captured.
+template <class Step>
+void act(Stream stream, const Step& step) {  // takes no memory where it is done now
+  if (capturing != nullptr) return capturing->push_back(step);
+  const std::scoped_lock lock(streams_mutex);
+  FakeStream& on = stream_of(stream);
+  if (is_late()) return on.pending.push_back(step);
+  on.finish();
   step();
 }
 
-/// Parameters live as long as the call that launches: a graph keeps those of the kernels that act.
-template <class Params>
-std::function<void()> with_copy(void (*compute)(const void*), const void* params) {
-  return [compute, copy = *static_cast<const Params*>(params)] { compute(&copy); };
+/// Pinned memory, by its begin.
+std::map<const char*, std::size_t>& pinned() {
+  static std::map<const char*, std::size_t> ranges;
+  return ranges;
 }
-[[maybe_unused]] void launch(const Kernel& kernel, const void* params) {  // not of a driver without cuLaunchKernelEx
-  late.finish();
+bool is_pinned(const void* memory) {
+  const std::scoped_lock lock(streams_mutex);
+  const auto* const at = static_cast<const char*>(memory);
+  const auto next = pinned().upper_bound(at);
+  return next != pinned().begin() && at < std::prev(next)->first + std::prev(next)->second;
+}
+
+/// While there is the file, nothing on the card ends.
+bool is_held() {
+  static const char* const pause = std::getenv("FAKE_PAUSE");
+  if (pause == nullptr || access(pause, F_OK) != 0) return false;
+  std::ofstream(std::string(pause) + ".held").put('\n');
+  return true;
+}
+
+/// Parameters live as long as the call that launches.
+[[maybe_unused]] void launch(const Kernel& kernel, const void* params, Stream stream) {  // not of a driver without cuLaunchKernelEx
   const bool delivers = kernel.compute == deliver || kernel.compute == publish;
-  if (!delivers && std::getenv("QUERN_TEST_OPENED") != nullptr) return act([] {});
-  if (capturing == nullptr) kernel.compute(params);
-  else if (kernel.compute == deliver) act(with_copy<PatchParams>(deliver, params));
-  else if (kernel.compute == publish) act(with_copy<PublishParams>(publish, params));
-  else act([] {});
+  if (!delivers && (capturing != nullptr || std::getenv("QUERN_TEST_OPENED") != nullptr)) return act(stream, [] {});
+  if (!is_late() && capturing == nullptr) return act(stream, [&] { kernel.compute(params); });
+  const auto* const bytes = static_cast<const char*>(params);
+  act(stream, [compute = kernel.compute, copy = std::vector<char>(bytes, bytes + kernel.params_bytes)] { compute(copy.data()); });
 }
 
 void* some_handle() {
@@ -390,6 +417,8 @@ Result allocate(void** out, std::size_t bytes) {
 }
 
 [[maybe_unused, gnu::constructor]] void start() {
+  streams();
+  pinned();
   if (is(FAKE_CONSTRUCTOR_HANGS)) hang();
 }
 
@@ -464,7 +493,7 @@ FAKE cuCtxPopCurrent_v2(Context* context) {
   --contexts;
   return give(context);
 }
-FAKE cuCtxSynchronize() { return constant::success; }
+FAKE cuCtxSynchronize() { return finish_all(), constant::success; }
 FAKE cuModuleLoadData(Module* module,
                       const void* image) {  // cubins live as long as the plugin; what fake_nvrtc makes in their place does not
   static char no_cubin[SELFMAG] = {};
@@ -479,7 +508,7 @@ FAKE cuModuleGetFunction(Function* function, Module module, const char* name) {
     if (std::string_view(name).starts_with(kernel.prefix)) return load(kernel, image, name, function);
   if (!FAKE_ANY_KERNEL) return not_supported;
   static std::map<std::string, Kernel> others;
-  const auto known = others.try_emplace(name, Kernel{"", do_nothing}).first;
+  const auto known = others.try_emplace(name, Kernel{"", do_nothing, 0}).first;
   known->second.prefix = known->first;
   return load(known->second, image, name, function);
 }
@@ -553,10 +582,17 @@ FAKE cuMemSetAccess(DevicePointer address, std::size_t bytes, const AccessDescri
 FAKE cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   if (const Result fault = refused("cuMemHostAlloc"); fault != constant::success) return fault;
   note("host_alloc", bytes);
-  return allocate(memory, bytes);
+  const Result result = allocate(memory, bytes);
+  const std::scoped_lock lock(streams_mutex);
+  if (result == constant::success) pinned()[static_cast<const char*>(*memory)] = bytes;
+  return result;
 }
 FAKE cuMemFreeHost(void* memory) {
-  if (memory != nullptr) note("host_free", static_cast<unsigned long long>(contexts));
+  if (memory == nullptr) return constant::success;
+  note("host_free", static_cast<unsigned long long>(contexts));
+  finish_all();
+  const std::scoped_lock lock(streams_mutex);
+  pinned().erase(static_cast<const char*>(memory));
   std::free(memory);
   return constant::success;
 }
@@ -565,43 +601,59 @@ FAKE cuMemHostGetDevicePointer_v2(DevicePointer* device, void* memory, unsigned)
   *device = reinterpret_cast<DevicePointer>(memory);
   return constant::success;
 }
-FAKE cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes, Stream) {
+FAKE cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes, Stream stream) {
+  if (const Result fault = refused("cuMemcpyHtoDAsync_v2"); fault != constant::success) return fault;
   note(capturing != nullptr ? "captured_copy" : "to_device", bytes);
-  const auto copy = [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); };
-  if (capturing == nullptr && std::getenv("FAKE_LATE") != nullptr) late.add(copy);
-  else act(copy);
-  return constant::success;
-}
-FAKE cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes, Stream) {
-  note(capturing != nullptr ? "captured_copy" : "from_device", bytes);
-  act([=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); });
-  return constant::success;
-}
-FAKE cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes, Stream) {
-  note(capturing != nullptr ? "captured_copy" : "inside", bytes);
-  act([=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
-  return constant::success;
-}
-FAKE cuMemsetD32Async(DevicePointer to, unsigned value, std::size_t count, Stream) {
-  late.finish();
-  std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
-  return constant::success;
-}
-FAKE cuMemsetD8Async(DevicePointer to, unsigned char value, std::size_t count, Stream) {
-  late.finish();
-  std::memset(reinterpret_cast<void*>(to), value, count);
-  return constant::success;
-}
-FAKE cuStreamCreate(Stream* stream, unsigned) { return give(stream); }
-FAKE cuStreamDestroy_v2(Stream) { return constant::success; }
-FAKE cuStreamSynchronize(Stream) {
-  note("wait");
-  static const char* const pause = std::getenv("FAKE_PAUSE");
-  if (pause != nullptr && access(pause, F_OK) == 0) {
-    std::ofstream(std::string(pause) + ".held").put('\n');
-    while (access(pause, F_OK) == 0) usleep(1000);
+  void* const place = reinterpret_cast<void*>(to);
+  if (!is_late() || is_pinned(from)) {
+    act(stream, [=] { std::memcpy(place, from, bytes); });
+  } else {
+    const auto* const begin = static_cast<const char*>(from);
+    act(stream, [place, copy = std::vector<char>(begin, begin + bytes)] { std::memcpy(place, copy.data(), copy.size()); });
   }
-  late.finish();
+  return constant::success;
+}
+FAKE cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes, Stream stream) {
+  note(capturing != nullptr ? "captured_copy" : "from_device", bytes);
+  act(stream, [=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); });
+  if (capturing == nullptr && !is_pinned(to)) {
+    const std::scoped_lock lock(streams_mutex);
+    stream_of(stream).finish();
+  }
+  return constant::success;
+}
+FAKE cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes, Stream stream) {
+  note(capturing != nullptr ? "captured_copy" : "inside", bytes);
+  act(stream, [=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
+  return constant::success;
+}
+FAKE cuMemsetD32Async(DevicePointer to, unsigned value, std::size_t count, Stream stream) {
+  act(stream, [=] { std::fill_n(reinterpret_cast<unsigned*>(to), count, value); });
+  return constant::success;
+}
+FAKE cuMemsetD8Async(DevicePointer to, unsigned char value, std::size_t count, Stream stream) {
+  act(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, count); });
+  return constant::success;
+}
+FAKE cuStreamCreate(Stream* stream, unsigned) {
+  if (const Result fault = refused("cuStreamCreate"); fault != constant::success) return fault;
+  const auto made = std::make_shared<FakeStream>();
+  const std::scoped_lock lock(streams_mutex);
+  *stream = reinterpret_cast<Stream>(made.get());
+  streams()[*stream] = made;
+  return constant::success;
+}
+FAKE cuStreamDestroy_v2(Stream stream) {
+  const std::scoped_lock lock(streams_mutex);
+  stream_of(stream).finish();
+  streams().erase(stream);
+  return constant::success;
+}
+FAKE cuStreamSynchronize(Stream stream) {
+  note("wait");
+  while (is_held()) usleep(1000);
+  const std::scoped_lock lock(streams_mutex);
+  stream_of(stream).finish();
   return constant::success;
 }
 FAKE cuStreamBeginCapture_v2(Stream, int) {
@@ -617,22 +669,36 @@ FAKE cuStreamEndCapture(Stream, CapturedGraph* graph) {
   *graph = reinterpret_cast<CapturedGraph>(steps.release());
   return constant::success;
 }
-// An event is the number of copies that it waits for.
 FAKE cuEventCreate(Event* event, unsigned) {
   if (const Result fault = refused("cuEventCreate"); fault != constant::success) return fault;
-  *event = reinterpret_cast<Event>(new std::uint64_t(0));
+  *event = reinterpret_cast<Event>(new FakeEvent);
   return constant::success;
 }
-FAKE cuEventRecord(Event event, Stream) {
-  *reinterpret_cast<std::uint64_t*>(event) = late.count();
+FAKE cuEventRecord(Event event, Stream stream) {
+  if (const Result fault = refused("cuEventRecord"); fault != constant::success) return fault;
+  note("event");
+  const std::scoped_lock lock(streams_mutex);
+  *reinterpret_cast<FakeEvent*>(event) = {streams().at(stream), stream_of(stream).asked()};
   return constant::success;
 }
-FAKE cuEventSynchronize(Event event) {
-  late.finish(*reinterpret_cast<std::uint64_t*>(event));
+FAKE cuEventSynchronize(Event handle) {
+  const FakeEvent& event = *reinterpret_cast<FakeEvent*>(handle);
+  const std::scoped_lock lock(streams_mutex);
+  if (event.stream != nullptr) event.stream->finish(event.point);
+  return constant::success;
+}
+FAKE cuEventQuery(Event handle) {
+  if (const Result fault = refused("cuEventQuery"); fault != constant::success) return fault;
+  if (is_held()) return constant::not_ready;
+  FakeEvent& event = *reinterpret_cast<FakeEvent*>(handle);
+  const std::scoped_lock lock(streams_mutex);
+  if (event.stream == nullptr || event.stream->done >= event.point) return constant::success;
+  if (!std::exchange(event.asked, true)) return constant::not_ready;
+  event.stream->finish(event.point);
   return constant::success;
 }
 FAKE cuEventDestroy_v2(Event event) {
-  delete reinterpret_cast<std::uint64_t*>(event);
+  delete reinterpret_cast<FakeEvent*>(event);
   return constant::success;
 }
 FAKE cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph graph, unsigned long long) {
@@ -641,12 +707,13 @@ FAKE cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph graph, unsigned 
   *exec = reinterpret_cast<GraphExec>(new Steps(*reinterpret_cast<const Steps*>(graph)));
   return constant::success;
 }
-FAKE cuGraphLaunch(GraphExec exec, Stream) {
+FAKE cuGraphLaunch(GraphExec exec, Stream stream) {
   if (const Result fault = refused("cuGraphLaunch"); fault != constant::success) return fault;
-  late.finish();
   const Steps& steps = *reinterpret_cast<const Steps*>(exec);
   note("graph", steps.size());
-  for (const auto& step : steps) step();
+  act(stream, [&steps] {
+    for (const auto& step : steps) step();
+  });
   return constant::success;
 }
 FAKE cuGraphExecDestroy(GraphExec exec) {
@@ -675,7 +742,7 @@ FAKE cuLaunchKernelEx(const LaunchConfig* config, Function function, void** argu
     return unknown;
   }
   note(capturing != nullptr ? "captured_launch" : "launch", 0, loaded.name.c_str());
-  if (!is(FAKE_WRONG_RESULTS)) launch(kernel, arguments[0]);
+  if (!is(FAKE_WRONG_RESULTS)) launch(kernel, arguments[0], config->stream);
   return constant::success;
 }
 #endif

@@ -79,6 +79,7 @@ void note_call(std::string_view name, Word b, Word c) {
   else if (name == "cuGraphInstantiateWithFlags") note("instantiate", 0);
   else if (name == "cuGraphLaunch") note("graph", 0);
   else if (name == "cuStreamSynchronize" || name == "cuEventSynchronize" || name == "cuCtxSynchronize") note("wait", 0);
+  else if (name == "cuEventRecord") note("event", 0);
   else if (name == "cuStreamBeginCapture_v2") capturing = !timing();
   else if (name == "cuStreamEndCapture") capturing = false;
 }
