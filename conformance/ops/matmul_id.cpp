@@ -224,7 +224,7 @@ void ends_of_tiles(CaseSink& sink) {
   s.b = QUERN_Q4_K;
   s.n = 3;
   s.tokens = 1;
-  for (const std::int64_t k : {32512, 32768, 33024}) {
+  for (const std::int64_t k : {7936, 8192, 8448, 32512, 32768, 33024}) {
     s.k = k;
     sink.add(make(Profile::full, s));
   }

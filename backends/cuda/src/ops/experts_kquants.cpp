@@ -14,10 +14,9 @@ namespace quern::cuda {
 namespace {
 
 constexpr float glu_scale = 1.0f / 64;  // gate * up may be large, and f16 ends at 65504
-constexpr std::int64_t most_made_k = 8192;      // elements of the row that a block of one pair makes its operand of
-constexpr std::int64_t most_experts_k = 32768;  // a chunk of eight columns and a ring always fit
-
-constexpr std::int64_t static_bytes = 128;      // of shared memory, that the kernels declare
+// Blocks of 256 along k: of the row that a block of one pair makes its operand of, which fits on each card beside one warp's weights; of any row.
+constexpr std::int64_t most_made_blocks = 32, most_experts_blocks = 128;
+constexpr std::int64_t static_bytes = 128;  // of shared memory, that the kernels declare
 
 constexpr std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -58,7 +57,7 @@ ExpertTilesParams params_of(const Call& product, const Tiling& tiling, Address l
 
 /// The operands of a product's pairs, where its blocks do not make them each.
 void make_operands(ExpertTilesParams& p, const Tiling& tiling, Launcher& launcher) {
-  if (!tiling.listed && p.of.k <= most_made_k) {
+  if (!tiling.listed && p.of.k <= most_made_blocks * 256) {
     p.x = 0;
     return;
   }
@@ -102,20 +101,15 @@ void launch_tiles(ExpertTilesParams& p, const Tiling& tiling, Launcher& launcher
                      seats = std::int64_t{launcher.multiprocessors()} * (halves ? 2 : 1);
   // Where there is less work than seats, warps share a tile along k. Else a warp has a tile, and blocks even shares.
   const std::int64_t each = (tiles * tiling.tiles + seats - 1) / seats, turns = (tiles + warps - 1) / warps;
-  p.tiles = static_cast<int>(each < warps ? std::min(each, tiles) : (tiles + turns - 1) / turns);
-  p.ring = kquants_ring_bytes;
-  const std::int64_t all = launcher.gpu().facts().shared_limit - static_bytes, limit = (halves ? (all - mixed_reserved) / 2 : all) - mixed_barrier_bytes;
-  const std::int64_t column_bytes = std::int64_t{p.columns} * operand_pitch;
-  while (p.tiles > 1 && p.tiles * kquants_ring_bytes + 2 * column_bytes > limit) --p.tiles;
-  std::int64_t ways = std::clamp<std::int64_t>(warps / p.tiles, 1, blocks);
-  while (ways > 1 && ways * (p.tiles * kquants_ring_bytes + 2 * column_bytes) > limit) --ways;
-  const std::int64_t rounds = (blocks + ways - 1) / ways;
-  ways = (blocks + rounds - 1) / rounds;
-  const std::int64_t left = limit - p.tiles * ways * kquants_ring_bytes;
-  p.ways = static_cast<int>(ways);
-  p.span = static_cast<int>(p.x == 0 ? rounds : std::clamp<std::int64_t>(left / (2 * ways * column_bytes), 1, std::min(mixed_span, rounds)));
-  const auto shared = static_cast<unsigned>(2 * ways * p.span * column_bytes + mixed_barrier_bytes + p.tiles * ways * kquants_ring_bytes);
-  launcher.launch(kernel_of(columns), {(tiles + p.tiles - 1) / p.tiles, tiling.tiles, 1}, static_cast<unsigned>(32 * p.tiles * ways), p, shared);
+  const std::int64_t wanted = each < warps ? std::min(each, tiles) : (tiles + turns - 1) / turns;
+  const std::int64_t limit = kquants_shared_limit(launcher, halves) - static_bytes;
+  unsigned shared = 0;
+  for (std::int64_t most = warps; most > 0; --most) {
+    p.tiles = static_cast<int>(std::min(wanted, most));
+    shared = share_kquants_block(p, blocks, most, limit, 0, p.x == 0 ? blocks : mixed_span);
+    if (p.x != 0 || std::int64_t{p.span} * p.ways >= blocks) break;  // a block that makes its operand has all of it in one chunk
+  }
+  launcher.launch(kernel_of(columns), {(tiles + p.tiles - 1) / p.tiles, tiling.tiles, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
 }
 
 struct LayerPlaces {
@@ -135,7 +129,7 @@ const char* why_no_experts_kquants(const Call& product) {
   if (product.invariant) return "it asks for invariant results";
   if (!product.f16_allowed()) return "its numerics allow no 16-bit activations";
   if (b.dtype != QUERN_Q4_K || !is_contiguous(b)) return "its weights are not Q4_K in rows one behind the other";
-  if (a.last() % 256 != 0 || a.last() > most_experts_k) return "its weights have longer rows than the kernel takes";
+  if (a.last() % 256 != 0 || a.last() > most_experts_blocks * 256) return "its weights have longer rows than the kernel takes";
   if (Tiling(product).tiles > 65535) return "it may have more tiles of pairs than a grid";
   return nullptr;
 }

@@ -11,7 +11,6 @@ constexpr std::int64_t most_warps(int columns) { return mixed_most_warps(columns
 /// The place of a kernel's name: of 8, 16, 32, 48 or 64 columns.
 constexpr int place_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4; }
 constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a block begins when it has the first
-constexpr std::int64_t ring_bytes = kquants_ring_bytes;
 constexpr std::int64_t extra = mixed_barrier_bytes;
 constexpr std::int64_t most_k = 32768;  // one row lies in shared memory
 
@@ -29,25 +28,14 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
                      seats = std::int64_t{launcher.multiprocessors()} * (halves ? 2 : 1);
   const std::int64_t each = (tiles + seats - 1) / seats, turns = (each + warps - 1) / warps;
   p.tiles = static_cast<int>((each + turns - 1) / turns);
-  p.ring = ring_bytes;
-  // A tile has as many warps as there is room for, if each has less to do by them.
-  const std::int64_t all = launcher.gpu().facts().shared_limit, limit = (halves ? (all - mixed_reserved) / 2 : all) - extra;
-  const std::int64_t column_bytes = std::int64_t{p.columns} * operand_pitch;
+  const std::int64_t limit = kquants_shared_limit(launcher, halves);
   // The tail: of a residual what a warp adds when it stores its first eight columns of a tile.
   const std::int64_t tail = p.residual != 0 ? std::min(std::int64_t{p.tiles} * columns / 8, warps) * kquants_tail_bytes : 0;
-  while (p.tiles > 1 && p.tiles * ring_bytes + 2 * column_bytes + tail > limit) --p.tiles;  // of cards with less shared memory than an H100
+  const unsigned shared = share_kquants_block(p, blocks, warps, limit, tail, mixed_span);
   const std::int64_t one_wave = std::min(seats, tiles), grid = p.tiles * one_wave >= tiles ? one_wave : (tiles + p.tiles - 1) / p.tiles;
-  std::int64_t ways = std::clamp<std::int64_t>(warps / p.tiles, 1, blocks);
-  while (ways > 1 && ways * (p.tiles * ring_bytes + 2 * column_bytes) + tail > limit) --ways;
-  const std::int64_t rounds = (blocks + ways - 1) / ways;
-  ways = (blocks + rounds - 1) / rounds;
-  const std::int64_t left = limit - p.tiles * ways * ring_bytes - tail;
-  p.ways = static_cast<int>(ways);
-  p.span = static_cast<int>(std::clamp<std::int64_t>(left / (2 * ways * column_bytes), 1, std::min(mixed_span, rounds)));
-  const auto shared = static_cast<unsigned>(2 * ways * p.span * column_bytes + extra + p.tiles * ways * ring_bytes + tail);
   static constexpr KernelId<MixedParams> names[] = {kernels::kquants_8, kernels::kquants_16, kernels::kquants_32, kernels::kquants_48,
                                                     kernels::kquants_64};
-  launcher.launch(names[place_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * ways), p, shared);
+  launcher.launch(names[place_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
 }
 
 }  // namespace
