@@ -85,8 +85,10 @@ void attributes_and_layouts(CaseSink& sink) {
     sink.add(make(Profile::quick, a({70, 130}), a({137, 70}), y({130, 137}), {{QUERN_KEY_TRANSPOSE_A, 1}}));
     sink.add(make(Profile::quick, a({130, 70}), a({70, 137}), y({130, 137}), {{QUERN_KEY_TRANSPOSE_B, 1}}));
     sink.add(make(Profile::quick, a({70, 130}), a({70, 137}), y({130, 137}), {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}));
-    for (const std::int64_t k : {15, 16, 17, 1030})  // a step of shared memory, and sums so long that parts of them are made side by side
+    for (const std::int64_t k : {15, 16, 17, 1030}) {  // a step of shared memory, and sums so long that parts of them are made side by side
+      sink.add(make(Profile::quick, a({21, k}), a({18, k}), y({21, 18})));
       sink.add(make(Profile::quick, a({k, 21}), a({k, 18}), y({21, 18}), {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}));
+    }
     for (const std::int64_t m : {1, 6, 33}) {
       sink.add(make(Profile::quick, a({40, m}), a({17, 40}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_A, 1}}));
       sink.add(make(Profile::quick, a({m, 40}), a({40, 17}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_B, 1}}));

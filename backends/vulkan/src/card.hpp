@@ -57,6 +57,7 @@ struct CardFacts {
   bool shuffles = false;                                 // between lanes of a subgroup of one size, 8 and more
   bool keeps_denormals = false, keeps_specials = false;  // float controls that shaders may ask for
   MatrixShape matrices;                                  // of f16 with f32 sums, by a subgroup; 0: none that the kernels take
+  bool by_matrices = false;                              // it was opened for the tier of matrices
   MatrixLayout layout;                                   // found when the device is opened for the tier of matrices
   std::uint32_t quirks = 0;
 

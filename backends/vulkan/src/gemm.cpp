@@ -80,6 +80,16 @@ void launch_gemm_rows(const GemmParams& p, quern_dtype format, Launcher& launche
                   {static_cast<std::int32_t>(format), eights == 3 ? 4 : eights, tiles, subgroups});
 }
 
+void launch_gemm_tiles(const GemmParams& p, quern_dtype format, Launcher& launcher) {
+  const CardFacts& card = launcher.facts();
+  const auto shape = card.matrices;
+  const Tile tile = choose(card, p.m, p.n);
+  const std::uint32_t subgroups = static_cast<std::uint32_t>((tile.m / tile.part_m) * (tile.n / tile.part_n));
+  launcher.launch("gemm", subgroups * card.subgroup, {(p.m + tile.m - 1) / tile.m, (p.n + tile.n - 1) / tile.n, 1}, p,
+                  {static_cast<std::int32_t>(format) + (p.halves != 0 ? 256 : 0), tile.m, tile.n, tile.part_m, tile.part_n,
+                   static_cast<std::int32_t>(shape.m), static_cast<std::int32_t>(shape.n), static_cast<std::int32_t>(shape.k)});
+}
+
 void launch_gemm(const GemmParams& p, quern_dtype format, Launcher& launcher) {
   const CardFacts& card = launcher.facts();
   if (p.halves != 0) {
@@ -97,11 +107,7 @@ void launch_gemm(const GemmParams& p, quern_dtype format, Launcher& launcher) {
                      card.software() ? 1 : 2, static_cast<std::int32_t>(subgroups)});
     return;
   }
-  const Tile tile = choose(card, p.m, p.n);
-  const std::uint32_t subgroups = static_cast<std::uint32_t>((tile.m / tile.part_m) * (tile.n / tile.part_n));
-  launcher.launch("gemm", subgroups * card.subgroup, {(p.m + tile.m - 1) / tile.m, (p.n + tile.n - 1) / tile.n, 1}, p,
-                  {static_cast<std::int32_t>(format) + (p.halves != 0 ? 256 : 0), tile.m, tile.n, tile.part_m, tile.part_n,
-                   static_cast<std::int32_t>(shape.m), static_cast<std::int32_t>(shape.n), static_cast<std::int32_t>(shape.k)});
+  launch_gemm_tiles(p, format, launcher);
 }
 
 }  // namespace quern::vulkan

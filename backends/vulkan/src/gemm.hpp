@@ -25,6 +25,8 @@ std::uint64_t halves_bytes(std::int64_t n, std::int64_t k) noexcept;
 bool makes_halves(const CardFacts& card, std::int64_t m, std::int64_t n, std::int64_t k) noexcept;
 /// Of rows by eights.
 void launch_gemm_rows(const GemmParams& params, quern_dtype format, Launcher& launcher);
+/// Of weights, or of `params.halves` where it is not 0, whatever the number of rows.
+void launch_gemm_tiles(const GemmParams& params, quern_dtype format, Launcher& launcher);
 /// Where `params.halves` is not 0, the weights are made f16 there first.
 void launch_gemm(const GemmParams& params, quern_dtype format, Launcher& launcher);
 

@@ -33,7 +33,10 @@ class Gpu {
   const Calls& calls() const noexcept { return *calls_; }
   const CardFacts& facts() const noexcept { return facts_; }
   /// Before plans are made.
-  void learn(const MatrixLayout& layout) noexcept { facts_.layout = layout; }
+  void learn(const MatrixLayout& layout) noexcept {
+    facts_.layout = layout;
+    facts_.by_matrices = true;
+  }
   VkDevice device() const noexcept { return device_; }
   Pipelines& pipelines() noexcept { return *pipelines_; }
   const GpuOptions& options() const noexcept { return options_; }

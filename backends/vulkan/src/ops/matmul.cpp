@@ -1,4 +1,5 @@
 // matmul and matmul_id. Few packed rows take shaders/matmul.comp, whatever the format of b; other products shaders/matmul_tiles.comp.
+#include "matmul_halves.hpp"
 #include "matmul_tiles.hpp"
 #include "tables.hpp"
 
@@ -86,12 +87,15 @@ void launch_rows(MatmulParams& p, const Tensor& a, const Tensor& b, std::int64_t
 void emit(const Call& call, Launcher& launcher) {
   const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
   if (y.elements() == 0) return;
-  if (!takes_few_rows(call)) return launch_tiles(call, launcher);
+  if (!takes_few_rows(call)) {
+    if (!launch_halves(call, launcher)) launch_tiles(call, launcher);
+    return;
+  }
   MatmulParams p = product_params(call, b);
   if (b.packed_layout) p.b_blocks = static_cast<std::uint64_t>(p.n) * p.k / sdk::element_size(b.dtype).elements;
   launch_rows(p, a, b, p.m == 1 ? 1 : few_product_rows, false, launcher);
 }
-std::uint64_t product_scratch(const Call& call) { return takes_few_rows(call) ? 0 : tiles_scratch(call); }
+std::uint64_t product_scratch(const Call& call) { return takes_few_rows(call) ? 0 : std::max(tiles_scratch(call), halves_scratch(call)); }
 std::int64_t product_turns(const Call& call) { return takes_few_rows(call) ? 0 : tiles_turns(call); }
 
 std::string refuse_ids(const Call& call) {

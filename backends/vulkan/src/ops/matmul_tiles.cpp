@@ -26,9 +26,7 @@ constexpr TileSides least_sides = {8, 4}, usual_sides = {16, 4}, large_sides = {
 std::int64_t ceiling(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 std::uint64_t whole_regions(std::uint64_t bytes) { return (bytes + region_alignment - 1) / region_alignment * region_alignment; }
 
-std::int64_t tiles_of(const MatmulParams& p, std::int64_t size) {
-  return ceiling(p.m, size) * ceiling(p.n, size) * std::int64_t{p.batch};
-}
+std::int64_t tiles_of(const MatmulParams& p, std::int64_t size) { return ceiling(p.m, size) * ceiling(p.n, size) * std::int64_t{p.batch}; }
 
 TileSides sides_for(const CardFacts& card, const MatmulParams& p) {
   const std::uint32_t shared = static_cast<std::uint32_t>(2 * large_sides.size() * (depth + 4) * 4);
@@ -70,20 +68,6 @@ std::int64_t slice_of(const Tensor& b, std::int64_t n, std::int64_t k) {
   return std::min(n, std::max<std::int64_t>(1, most_decoded / bytes / outputs_a_slice) * outputs_a_slice);
 }
 
-/// Outputs first .. first + count - 1 of b in f32, in scratch.
-Tensor decode_slice(const Call& call, std::int64_t first, std::int64_t count, Launcher& launcher) {
-  Tensor y = call.input(1);
-  const bool turned = has_turned_blocks(call);
-  y.dims[y.rank - (turned ? 1 : 2)] = count;
-  y.dtype = QUERN_F32;
-  y.packed_layout = false;
-  y.data = call.scratch;
-  std::int64_t stride = 4;
-  for (std::uint32_t d = y.rank; d-- > 0; stride *= y.dims[d]) y.strides[d] = stride;
-  decode_blocks(call.input(1), turned ? 0 : first, turned ? first : 0, y, launcher);
-  return y;
-}
-
 bool is_wide(const Tensor& t, std::int64_t row, std::int64_t step, std::uint32_t k, std::int64_t part) {
   const std::int64_t bytes = t.dtype == QUERN_F32 ? 4 : 2;
   std::int64_t all = row | static_cast<std::int64_t>(t.data);
@@ -114,6 +98,19 @@ void launch_product(MatmulParams p, const Tensor& a, const Tensor& b, bool invar
 }  // namespace
 
 bool has_turned_blocks(const Call& call) { return decodes_weights(call) && call.flag(QUERN_KEY_TRANSPOSE_B); }
+
+Tensor decode_outputs(const Call& call, std::int64_t first, std::int64_t count, std::uint64_t memory, Launcher& launcher) {
+  Tensor y = call.input(1);
+  const bool turned = has_turned_blocks(call);
+  y.dims[y.rank - (turned ? 1 : 2)] = count;
+  y.dtype = QUERN_F32;
+  y.packed_layout = false;
+  y.data = memory;
+  std::int64_t stride = 4;
+  for (std::uint32_t d = y.rank; d-- > 0; stride *= y.dims[d]) y.strides[d] = stride;
+  decode_blocks(call.input(1), turned ? 0 : first, turned ? first : 0, y, launcher);
+  return y;
+}
 
 MatmulParams product_params(const Call& call, const Tensor& b) {
   const Tensor &a = call.input(0), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
@@ -182,7 +179,7 @@ void launch_tiles(const Call& call, Launcher& launcher) {
     Tensor floats = b;
     if (decodes_weights(call)) {
       if (first > 0) launcher.barrier();
-      floats = decode_slice(call, first, outputs, launcher);
+      floats = decode_outputs(call, first, outputs, call.scratch, launcher);
       launcher.barrier();
     }
     MatmulParams part = product_params(call, floats);

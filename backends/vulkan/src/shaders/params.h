@@ -155,6 +155,11 @@ struct RowsF16Params {  // rows of f32 to rows of f16
   uint rows, k;
   float epsilon, offset;
 };
+struct OperandParams {  // rows of floats to rows of f16, of `padded` elements
+  uint64_t x, y, scale;
+  int64_t x_row, x_step;
+  uint rows, k, padded, unused;
+};
 struct OneRowParams {  // up to three products of x; other: the norm's weight, or the other half of a SwiGLU; c and y: packed f32; begins: the
                        // workgroups where the second and the third begin, 16 bits each
   uint64_t x, other, c;

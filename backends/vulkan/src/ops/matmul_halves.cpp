@@ -1,0 +1,144 @@
+// See matmul_halves.hpp. Both operands become rows of f16 in scratch, each row times a power of two. Rows of a are converted once; b some outputs
+// at a time, decoded first where it is of blocks. What y, c and alpha ask for beyond rows of f32 is a step of its own.
+#include "matmul_halves.hpp"
+
+#include "../gemm.hpp"
+#include "matmul_tiles.hpp"
+
+#include <algorithm>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr std::int64_t least_side = 64;           // rows, outputs and k of a product that is worth it
+constexpr std::int64_t gemm_step = 64;            // of k in gemm.comp
+constexpr std::int64_t rows_together = 128;       // slices have a multiple of so many rows: of the largest tile
+constexpr std::int64_t outputs_together = 256;    // and of outputs: of whole blocks
+constexpr std::int64_t most_region = 64 << 20;    // bytes of what is in scratch of each kind, if not of the fewest rows
+constexpr std::int64_t converted_rows = 64;       // of a workgroup of operand_f16.comp
+
+std::int64_t up_to(std::int64_t count, std::int64_t of) { return (count + of - 1) / of * of; }
+
+/// A product's sizes, and how it is cut.
+struct Cut {
+  std::int64_t m, n, k, padded, rows, outputs;
+  bool decodes, direct;
+
+  explicit Cut(const Call& call) {
+    const MatmulParams p = product_params(call, call.input(1));
+    m = p.m, n = p.n, k = p.k;
+    padded = up_to(k, gemm_step);
+    decodes = is_block(call.input(1).dtype);
+    rows = std::min(m, slice(row_bytes(), rows_together));
+    outputs = std::min({n, slice(padded * 2, outputs_together), slice(std::max<std::int64_t>(1, rows * 4), outputs_together)});
+    if (decodes) outputs = std::min(outputs, slice(k * 4, outputs_together));
+    const Tensor &c = call.input(3), &y = call.output(0);
+    const bool adds = !c.present() || (c.dtype == QUERN_F32 && is_contiguous(c) && call.real(QUERN_KEY_BETA) == 1.0);
+    const Tensor& bias = call.input(2);
+    direct = y.dtype == QUERN_F32 && is_contiguous(y) && adds && call.real(QUERN_KEY_ALPHA) == 1.0 && outputs == n &&
+             (!bias.present() || is_contiguous(bias)) && ((y.data | c.data) & 15u) == 0;
+  }
+  std::int64_t row_bytes() const { return padded * 2 + 4; }
+  std::uint64_t a_bytes() const { return region(rows * row_bytes()); }
+  std::uint64_t b_bytes() const { return region(outputs * row_bytes()); }
+  std::uint64_t floats_bytes() const { return decodes ? region(outputs * k * 4) : 0; }
+  std::uint64_t sums_bytes() const { return region(rows * outputs * 4); }
+
+ private:
+  static std::int64_t slice(std::int64_t bytes, std::int64_t together) { return std::max<std::int64_t>(1, most_region / bytes / together) * together; }
+  static std::uint64_t region(std::int64_t bytes) { return static_cast<std::uint64_t>(up_to(bytes, 256)); }
+};
+
+/// The most bytes of `rows` of so many each that are in scratch at once, at these sizes or smaller ones.
+std::uint64_t most_bytes(std::int64_t rows, std::int64_t bytes, std::int64_t together) {
+  return static_cast<std::uint64_t>(up_to(std::min(rows * bytes, std::max(most_region, together * bytes)), 256)) + 256;
+}
+
+bool may_round(const Call& call) {
+  const Tensor &a = call.input(0), &b = call.input(1);
+  return (call.bf16_allowed() || call.f16_allowed()) && !call.invariant && a.rank == 2 && b.rank == 2;
+}
+bool is_large(const Cut& cut) { return cut.m >= least_side && cut.n >= least_side && cut.k >= least_side; }
+
+void convert(std::uint64_t x, std::int64_t row, std::int64_t step, std::int32_t dtype, std::int64_t rows, const Cut& cut, std::uint64_t y,
+             Launcher& launcher) {
+  OperandParams p{};
+  p.x = x;
+  p.y = y;
+  p.scale = y + static_cast<std::uint64_t>(rows * cut.padded * 2);
+  p.x_row = row;
+  p.x_step = step;
+  p.rows = static_cast<uint>(rows);
+  p.k = static_cast<uint>(cut.k);
+  p.padded = static_cast<uint>(cut.padded);
+  launcher.launch("operand_f16", 256, launcher.rows((rows + converted_rows - 1) / converted_rows), p,
+                  {dtype, std::abs(row) < std::abs(step) ? 1 : 0});
+}
+
+/// `rows` rows from `row` on times `outputs` outputs from `output` on, both converted.
+void multiply(const Call& call, const Cut& cut, MatmulParams p, std::int64_t row, std::int64_t rows, std::int64_t output, std::int64_t outputs,
+              std::uint64_t a, std::uint64_t b, Launcher& launcher) {
+  p.m = static_cast<uint>(rows);
+  p.n = static_cast<uint>(outputs);
+  p.y += static_cast<std::uint64_t>(row * p.y_row + output * p.y_step);
+  if (p.c != 0) p.c += static_cast<std::uint64_t>(row * p.c_row + output * p.c_step);
+  if (p.bias != 0) p.bias += static_cast<std::uint64_t>(output * p.bias_step);
+  GemmParams g{};
+  g.a = a;
+  g.row_scale = a + static_cast<std::uint64_t>(rows * cut.padded * 2);
+  g.b = g.halves = b;
+  g.y = p.partial;
+  g.m = p.m;
+  g.n = p.n;
+  g.k = static_cast<uint>(cut.padded);
+  if (cut.direct) g.y = p.y, g.c = p.c, g.bias = p.bias, g.bias_dtype = static_cast<int>(call.input(2).dtype);
+  launch_gemm_tiles(g, QUERN_F16, launcher);
+  if (cut.direct) return;
+  launcher.barrier();
+  p.parts = 1;
+  launcher.launch("matmul_sums", launcher.item_threads(), launcher.spread(rows * outputs), p);
+}
+
+}  // namespace
+
+std::uint64_t halves_scratch(const Call& call) {
+  if (!may_round(call)) return 0;
+  const Cut cut(call);
+  if (!is_large(cut)) return 0;
+  const std::int64_t most_rows = std::min(cut.m, std::max(rows_together, most_region / cut.row_bytes()));
+  return most_bytes(cut.m, cut.row_bytes(), rows_together) + most_bytes(cut.n, cut.row_bytes(), outputs_together) +
+         (cut.decodes ? most_bytes(cut.n, cut.k * 4, outputs_together) : 0) + most_bytes(cut.n, most_rows * 4, outputs_together);
+}
+
+bool launch_halves(const Call& call, Launcher& launcher) {
+  if (!may_round(call) || !launcher.facts().by_matrices) return false;
+  const Cut cut(call);
+  if (!is_large(cut)) return false;
+  const Tensor &a = call.input(0), &b = call.input(1);
+  const std::uint64_t a_at = call.scratch, b_at = a_at + cut.a_bytes(), floats_at = b_at + cut.b_bytes();
+  MatmulParams p = product_params(call, b);
+  p.partial = floats_at + cut.floats_bytes();
+  for (std::int64_t row = 0; row < cut.m; row += cut.rows) {
+    const std::int64_t rows = std::min(cut.rows, cut.m - row);
+    if (row > 0) launcher.barrier();
+    convert(a.data + static_cast<std::uint64_t>(row * p.a_row), p.a_row, p.a_step, p.a_dtype, rows, cut, a_at, launcher);
+    for (std::int64_t output = 0; output < cut.n; output += cut.outputs) {
+      const std::int64_t outputs = std::min(cut.outputs, cut.n - output);
+      Tensor part = b;
+      if (output > 0) launcher.barrier();
+      if (cut.decodes) {
+        part = decode_outputs(call, output, outputs, floats_at, launcher);
+        launcher.barrier();
+      } else {
+        part.data += static_cast<std::uint64_t>(output * p.b_row);
+      }
+      const MatmulParams of_part = product_params(call, part);
+      convert(part.data, of_part.b_row, of_part.b_step, of_part.b_dtype, outputs, cut, b_at, launcher);
+      launcher.barrier();
+      multiply(call, cut, p, row, rows, output, outputs, a_at, b_at, launcher);
+    }
+  }
+  return true;
+}
+
+}  // namespace quern::vulkan

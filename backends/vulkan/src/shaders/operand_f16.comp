@@ -1,0 +1,63 @@
+#version 460
+// Rows of floats under any strides as rows of f16 for gemm.comp, with zeros up to a multiple of its step. Each row is multiplied by a power of two that
+// puts its largest element between 2^14 and 2^15; what undoes it lies apart. A row that holds what is not finite has NaN there.
+//
+// A workgroup has 64 rows and goes twice through steps of 32 elements, which pass through shared memory: neighbours read along k, or across rows
+// where they lie so, and write along k.
+//
+// Constants 1: dtype; 2: 1 where rows are neighbours.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "prelude.glsl"
+layout(constant_id = 1) const int dtype = F32;
+layout(constant_id = 2) const int across = 0;
+PUSHED(OperandParams)
+const uint rows = 64, step = 32, threads = 256, loads = rows * step / threads, pitch = step + 1, shares = 4, share = step / shares;
+shared float staged[rows * pitch];
+shared uint largest[rows];
+
+/// The step from k on of the rows from `first` on.
+void stage(uint first, uint k) {
+  const uint t = gl_LocalInvocationID.x;
+  float v[loads];
+  [[unroll]] for (uint i = 0u; i < loads; ++i) {
+    const uint item = t + i * threads, row = first + (across != 0 ? item % rows : item / step), at = k + (across != 0 ? item / rows : item % step);
+    v[i] = row < p.rows && at < p.k ? load_float(p.x + uint64_t(int64_t(row) * p.x_row + int64_t(at) * p.x_step), dtype) : 0.0;
+  }
+  barrier();  // what was staged before has been read
+  [[unroll]] for (uint i = 0u; i < loads; ++i) {
+    const uint item = t + i * threads, row = across != 0 ? item % rows : item / step, at = across != 0 ? item / rows : item % step;
+    staged[row * pitch + at] = v[i];
+  }
+  barrier();
+}
+
+void convert(uint first) {
+  const uint t = gl_LocalInvocationID.x, own = t / shares, from = own * pitch + t % shares * share, row = first + own;
+  barrier();
+  if (t < rows) largest[t] = 0u;
+  uint most = 0u;  // bits without the sign are in the order of sizes, and what is not finite behind them
+  for (uint k = 0u; k < p.k; k += step) {
+    stage(first, k);
+    [[unroll]] for (uint i = 0u; i < share; ++i) most = max(most, floatBitsToUint(staged[from + i]) & 0x7fffffffu);
+  }
+  atomicMax(largest[own], most);
+  barrier();
+  const bool finite = largest[own] < 0x7f800000u;
+  const int exponent = clamp(int(largest[own] >> 23), 24, 254);
+  const float up = uintBitsToFloat(uint(268 - exponent) << 23);
+  if (t % shares == 0u && row < p.rows) Float(p.scale + uint64_t(row) * 4ul).v = finite ? uintBitsToFloat(uint(exponent - 14) << 23) : NOT_A_NUMBER;
+  for (uint k = 0u; k < p.padded; k += step) {
+    stage(first, k);
+    if (row >= p.rows) continue;
+    uvec4 words = uvec4(0u);
+    if (finite) {
+      [[unroll]] for (uint i = 0u; i < share; i += 2u) words[i / 2u] = packHalf2x16(vec2(staged[from + i], staged[from + i + 1u]) * up);
+    }
+    Uint4(p.y + (uint64_t(row) * uint64_t(p.padded) + uint64_t(k + t % shares * share)) * 2ul).v = words;
+  }
+}
+
+void main() {
+  for (uint first = gl_WorkGroupID.x * rows; first < p.rows; first += gl_NumWorkGroups.x * rows) convert(first);
+}
