@@ -24,6 +24,15 @@ function(quern_test name)
                        PROPERTIES LABELS "${T_LABELS}" TIMEOUT 120)
 endfunction()
 
+# quern_allocations_test(NAME LABEL SHARE ARGUMENTS...): allocation_failure_test with these arguments: each SHARE-th place that allocates, and with
+# scripts/test --full every one, as NAME_all.
+function(quern_allocations_test name label share)
+  add_test(NAME ${name} COMMAND allocation_failure_test ${ARGN} --share ${share})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
+  add_test(NAME ${name}_all COMMAND allocation_failure_test ${ARGN} CONFIGURATIONS full)
+  set_tests_properties(${name}_all PROPERTIES LABELS "${label};full" TIMEOUT 3000)
+endfunction()
+
 # quern_fuzzer(NAME SOURCES... LIBRARIES ...): a libFuzzer program; nothing without QUERN_BUILD_FUZZERS.
 function(quern_fuzzer name)
   if(NOT QUERN_BUILD_FUZZERS)

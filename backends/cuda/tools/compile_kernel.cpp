@@ -1,7 +1,8 @@
-// compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...] [--define=NAME]: one kernel file to a cubin, at build time, without a GPU.
+// compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...] [--define=NAME] [--report=FILE | --verbose]: one kernel file to a cubin, at build time,
+// without a GPU.
 //
-// Prints ptxas's report of registers and spills with --verbose as the last argument. Fails on an error and on a warning, since a
-// warning of a kernel is a bug sooner or later.
+// ptxas's report of registers and spills goes into FILE, or with --verbose to standard error. Fails on an error and, but for --verbose, on a
+// warning, since a warning of a kernel is a bug sooner or later.
 #include "nvrtc.hpp"
 #include "compile_options.hpp"
 
@@ -20,13 +21,22 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
+/// False, and said so, where it cannot be.
+bool write(const std::string& path, const std::string& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  if (!out) std::fprintf(stderr, "%s: cannot be written\n", path.c_str());
+  return static_cast<bool>(out);
+}
+
 std::string base(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 }  // namespace
 
 int main(int count, char** words) {
   if (count < 5) {
-    std::fputs("usage: compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...] [--define=NAME] [--verbose]\n", stderr);
+    std::fputs("usage: compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...] [--define=NAME] [--report=FILE | --verbose]\n", stderr);
     return 2;
   }
   std::string reason;
@@ -36,6 +46,7 @@ int main(int count, char** words) {
     return 1;
   }
   std::vector<std::string> names, texts, options = quern::cuda::compile_options();
+  std::string report;
   bool verbose = false;
   for (int i = 5; i < count; ++i) {
     if (std::strcmp(words[i], "--verbose") == 0) {
@@ -46,20 +57,20 @@ int main(int count, char** words) {
       options.push_back(std::string("-D") + (words[i] + 9));
       continue;
     }
+    if (std::strncmp(words[i], "--report=", 9) == 0) {
+      report = words[i] + 9;
+      continue;
+    }
     names.push_back(base(words[i]));
     texts.push_back(read(words[i]));
   }
-  if (verbose) options.push_back("--ptxas-options=--verbose");
+  if (verbose || !report.empty()) options.push_back("--ptxas-options=--verbose");
   std::vector<quern::cuda::SourceFile> headers;
   for (std::size_t i = 0; i < names.size(); ++i) headers.push_back({names[i], texts[i]});
   const std::string name = base(words[3]), text = read(words[3]);
   std::string log;
   const std::string cubin = nvrtc->compile({name, text}, headers, words[2], options, log);
-  if (!log.empty()) std::fprintf(stderr, "%s\n", log.c_str());
-  if (cubin.empty() || (!verbose && log.find("warning") != std::string::npos)) return 1;
-  std::ofstream out(words[4], std::ios::binary);
-  out.write(cubin.data(), static_cast<std::streamsize>(cubin.size()));
-  out.close();
-  if (!out) std::fprintf(stderr, "%s: cannot be written\n", words[4]);
-  return out ? 0 : 1;
+  const bool good = !cubin.empty() && (verbose || log.find("warning") == std::string::npos);
+  if (!log.empty() && (report.empty() || !good)) std::fprintf(stderr, "%s\n", log.c_str());
+  return good && write(words[4], cubin) && (report.empty() || write(report, log)) ? 0 : 1;
 }

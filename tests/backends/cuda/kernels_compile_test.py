@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Compiles kernels without a GPU and reads what the assembler says of them.
 
-    kernels_compile_test.py COMPILER NVRTC FOLDER ARCHITECTURE... [--header FILE] [--units NAME,NAME] [--define NAME]
+    kernels_compile_test.py COMPILER NVRTC FOLDER ARCHITECTURE... [--header FILE] [--units NAME,NAME] [--built FOLDER] [--define NAME]
 
 COMPILER is the build's quern_compile_kernel, FOLDER holds the kernels, and --header is one that the build made. Fails where a kernel does not compile, where one of
 the hot kernels, or a function that one calls, spills registers to memory, and where one that is to share a multiprocessor takes more than half of its registers.
-With --define also where a unit is the same without it.
+With --built the reports are read that the build kept beside its cubins, and nothing is compiled. With --define too, units are compiled so, and it is a fault where
+one is the same as the build's.
 """
 
 import os
@@ -68,7 +69,7 @@ def faults_of(kernel, registers, spills, architecture):
 
 
 def main(compiler, nvrtc, folder, *rest):
-    names, architectures, defines, made = None, [], [], []
+    names, architectures, defines, made, built = None, [], [], [], None
     rest = list(rest)
     while rest:
         word = rest.pop(0)
@@ -76,6 +77,8 @@ def main(compiler, nvrtc, folder, *rest):
             names = rest.pop(0).split(",")
         elif word == "--header":
             made.append(rest.pop(0))
+        elif word == "--built":
+            built = pathlib.Path(rest.pop(0))
         elif word == "--define":
             defines.append(f"--define={rest.pop(0)}")
         else:
@@ -89,15 +92,14 @@ def main(compiler, nvrtc, folder, *rest):
 
     def compile_one(job):
         architecture, unit = job
+        kept = built and built / f"{unit[:-3]}.{architecture}.cubin"
+        if kept and not defines:
+            return architecture, unit, 0, pathlib.Path(f"{kept}.report").read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as work:
-            def compiled(*options):
-                cubin = pathlib.Path(work, "cubin")
-                result = subprocess.run([compiler, nvrtc, architecture, os.path.join(folder, unit), str(cubin), *headers, *options, "--verbose"],
-                                        env=environment, capture_output=True, text=True)
-                return result, cubin.read_bytes() if cubin.exists() else b""
-
-            result, cubin = compiled(*defines)
-            if defines and result.returncode == 0 and compiled()[1] == cubin:
+            cubin = pathlib.Path(work, "cubin")
+            result = subprocess.run([compiler, nvrtc, architecture, os.path.join(folder, unit), str(cubin), *headers, *defines, "--verbose"],
+                                    env=environment, capture_output=True, text=True)
+            if kept and result.returncode == 0 and kept.read_bytes() == cubin.read_bytes():
                 return architecture, unit, 1, f"{' '.join(defines)} changes nothing"
         return architecture, unit, result.returncode, result.stderr
 

@@ -1,11 +1,10 @@
 // A libnvrtc.so.13 for tests: compiles nothing. A "cubin" is the name of its unit; FAKE_NVRTC_LOG names a file that gets a line for each.
-// FAKE_NVRTC_REFUSES is the name of a unit that does not compile. FAKE_NVRTC_MILLISECONDS is how long each takes.
-#include <chrono>
+// FAKE_NVRTC_REFUSES is the name of a unit that does not compile. FAKE_NVRTC_MILLISECONDS is how much of a processor each takes.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
-#include <thread>
 
 namespace {
 struct Program {
@@ -29,7 +28,7 @@ FAKE nvrtcCompileProgram(void* program, int, const char* const*) {
       std::fclose(log);
     }
   if (const char* milliseconds = std::getenv("FAKE_NVRTC_MILLISECONDS"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(milliseconds)));
+    for (const std::clock_t until = std::clock() + std::atoi(milliseconds) * (CLOCKS_PER_SEC / 1000); std::clock() < until;) {}
   const char* refused = std::getenv("FAKE_NVRTC_REFUSES");
   if (refused == nullptr || of(program).name != refused) return 0;
   of(program).log = "error: a brace is missing";
