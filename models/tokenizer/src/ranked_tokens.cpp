@@ -39,11 +39,18 @@ class RankTable {
       if (slot != none)
         throw Error(QUERN_BAD_MODEL, concat("ranks ", slot, " and ", rank, " are both ", in_quotes(spelled(tokens[rank]), 48)));
       slot = rank;
+      if (tokens[rank].size() == 2) pairs_[pair_of(tokens[rank])] = rank;
     }
   }
-  std::uint32_t rank(std::string_view bytes) { return bytes.size() > most_token_bytes ? none : slot_of(bytes); }
+  std::uint32_t rank(std::string_view bytes) {
+    if (bytes.size() == 2) return pairs_[pair_of(bytes)];
+    return bytes.size() > most_token_bytes ? none : slot_of(bytes);
+  }
 
  private:
+  static std::size_t pair_of(std::string_view bytes) noexcept {
+    return std::size_t{static_cast<unsigned char>(bytes[0])} << 8 | static_cast<unsigned char>(bytes[1]);
+  }
   std::uint32_t& slot_of(std::string_view bytes) {
     const std::size_t mask = slots_.size() - 1;
     std::size_t at = hash_bytes(bytes, seed_) & mask;
@@ -53,6 +60,7 @@ class RankTable {
 
   std::span<const std::string> tokens_;
   std::vector<std::uint32_t> slots_;
+  std::vector<std::uint32_t> pairs_ = std::vector<std::uint32_t>(std::size_t{1} << 16, none);  // half of all look-ups are of two bytes
   std::uint64_t seed_ = tokenizer::process_seed();
 };
 
