@@ -171,6 +171,34 @@ TEST_F(CudaQueues, ARefusedKernelIsItsRunsFailureAndItsDependantsFail) {
   drop(second);
 }
 
+TEST_F(CudaQueues, ARunThatWaitsKeepsItsBoundsThoughAnotherOfItsInstanceIsRefused) {
+  GraphBuilder g;
+  const auto x = g.value(QUERN_VALUE_INPUT, {4}), y = g.value(QUERN_VALUE_OUTPUT, {4});
+  const auto rows = g.range(x, 0, 1);
+  g.use(y, 0, rows);
+  g.node(QUERN_OP_COPY, {x}, {y});
+  const quern_span to = holding(zeros);
+  const Ready r = ready(g, {{x, holding(numbers)}, {y, to}});
+  ASSERT_EQ(r.prepared, QUERN_OK) << error.text();
+  quern_fence* gate = nullptr;
+  ASSERT_EQ(api.fence_create(device, 0, QUERN_FENCE_HOST_SIGNAL, &gate, error), QUERN_OK) << error.text();
+  const quern_point opened = {gate, 1};
+  quern_run run = run_of(r);
+  next_point();
+  sync.wait = {&opened, 1, sizeof opened};
+  run.sync = &sync;
+  EXPECT_EQ(submit(run), QUERN_OK) << error.text();
+  const quern_bound two = {rows, 0, 2};
+  quern_run fewer = run_of(r);
+  fewer.bounds = {&two, 1, sizeof two};
+  EXPECT_EQ(submit(fewer), QUERN_BUSY);
+  EXPECT_EQ(api.fence_signal(gate, 1, error), QUERN_OK) << error.text();
+  EXPECT_EQ(done(QUERN_OK), QUERN_OK) << error.text();
+  EXPECT_EQ(contents(to), numbers);
+  EXPECT_EQ(api.fence_destroy(gate, error), QUERN_OK) << error.text();
+  drop(r);
+}
+
 std::uint64_t caps_for(std::uint32_t minor) {
   Host host;
   host.table.abi_minor = minor;

@@ -21,6 +21,7 @@
 #include "quern/sdk/handles.hpp"
 #include "quern/sdk/run_list.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
