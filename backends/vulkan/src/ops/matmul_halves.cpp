@@ -10,12 +10,12 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr std::int64_t least_side = 64;           // rows, outputs and k of a product that is worth it
-constexpr std::int64_t gemm_step = 64;            // of k in gemm.comp
-constexpr std::int64_t rows_together = 128;       // slices have a multiple of so many rows: of the largest tile
-constexpr std::int64_t outputs_together = 256;    // and of outputs: of whole blocks
-constexpr std::int64_t most_region = 64 << 20;    // bytes of what is in scratch of each kind, if not of the fewest rows
-constexpr std::int64_t converted_rows = 64;       // of a workgroup of operand_f16.comp
+constexpr std::int64_t least_side = 64;         // rows, outputs and k of a product that is worth it
+constexpr std::int64_t gemm_step = 64;          // of k in gemm.comp
+constexpr std::int64_t rows_together = 128;     // slices have a multiple of so many rows: of the largest tile
+constexpr std::int64_t outputs_together = 256;  // and of outputs: of whole blocks
+constexpr std::int64_t most_region = 64 << 20;  // bytes of what is in scratch of each kind, if not of the fewest rows
+constexpr std::int64_t converted_rows = 64;     // of a workgroup of operand_f16.comp
 
 std::int64_t up_to(std::int64_t count, std::int64_t of) { return (count + of - 1) / of * of; }
 
@@ -29,8 +29,8 @@ struct Cut {
     m = p.m, n = p.n, k = p.k;
     padded = up_to(k, gemm_step);
     decodes = is_block(call.input(1).dtype);
-    rows = std::min(m, slice(row_bytes(), rows_together));
-    outputs = std::min({n, slice(padded * 2, outputs_together), slice(std::max<std::int64_t>(1, rows * 4), outputs_together)});
+    rows = std::min({m, slice(row_bytes(), rows_together), most_region / 4 / outputs_together});
+    outputs = std::min({n, slice(row_bytes(), outputs_together), slice(rows * 4, outputs_together)});
     if (decodes) outputs = std::min(outputs, slice(k * 4, outputs_together));
     const Tensor &c = call.input(3), &y = call.output(0);
     const bool adds = !c.present() || (c.dtype == QUERN_F32 && is_contiguous(c) && call.real(QUERN_KEY_BETA) == 1.0);
@@ -45,7 +45,9 @@ struct Cut {
   std::uint64_t sums_bytes() const { return region(rows * outputs * 4); }
 
  private:
-  static std::int64_t slice(std::int64_t bytes, std::int64_t together) { return std::max<std::int64_t>(1, most_region / bytes / together) * together; }
+  static std::int64_t slice(std::int64_t bytes, std::int64_t together) {
+    return std::max<std::int64_t>(1, most_region / std::max<std::int64_t>(1, bytes) / together) * together;
+  }
   static std::uint64_t region(std::int64_t bytes) { return static_cast<std::uint64_t>(up_to(bytes, 256)); }
 };
 
@@ -76,8 +78,8 @@ void convert(std::uint64_t x, std::int64_t row, std::int64_t step, std::int32_t 
 }
 
 /// `rows` rows from `row` on times `outputs` outputs from `output` on, both converted.
-void multiply(const Call& call, const Cut& cut, MatmulParams p, std::int64_t row, std::int64_t rows, std::int64_t output, std::int64_t outputs,
-              std::uint64_t a, std::uint64_t b, Launcher& launcher) {
+void multiply(const Call& call, const Cut& cut, MatmulParams p, std::int64_t row, std::int64_t rows, std::int64_t output,
+              std::int64_t outputs, std::uint64_t a, std::uint64_t b, Launcher& launcher) {
   p.m = static_cast<uint>(rows);
   p.n = static_cast<uint>(outputs);
   p.y += static_cast<std::uint64_t>(row * p.y_row + output * p.y_step);
@@ -105,9 +107,10 @@ std::uint64_t halves_scratch(const Call& call) {
   if (!may_round(call)) return 0;
   const Cut cut(call);
   if (!is_large(cut)) return 0;
-  const std::int64_t most_rows = std::min(cut.m, std::max(rows_together, most_region / cut.row_bytes()));
+  // Of fewer rows or a shorter k there may be more at once: these are the most of all.
   return most_bytes(cut.m, cut.row_bytes(), rows_together) + most_bytes(cut.n, cut.row_bytes(), outputs_together) +
-         (cut.decodes ? most_bytes(cut.n, cut.k * 4, outputs_together) : 0) + most_bytes(cut.n, most_rows * 4, outputs_together);
+         (cut.decodes ? most_bytes(cut.n, cut.k * 4, outputs_together) : 0) +
+         static_cast<std::uint64_t>(up_to(std::min(cut.m * cut.n * 4, most_region), 256));
 }
 
 bool launch_halves(const Call& call, Launcher& launcher) {
