@@ -37,7 +37,16 @@ std::string refuse_weighted(const Call& call) {
   return x.rows() >= std::int64_t{1} << 30 ? concat(describe(x), "; fewer than 2^30 rows are taken") : std::string();
 }
 std::uint64_t stats_bytes(const Tensor& x) { return (static_cast<std::uint64_t>(x.rows()) * 8 + 255) / 256 * 256; }
-std::uint64_t scratch_norm(const Call& call) { return stats_bytes(call.input(0)) + static_cast<std::uint64_t>(call.input(0).last()) * 8; }
+/// Parts of rows whose columns are summed side by side, as shaders/norm_backward.comp has them.
+constexpr std::int64_t most_norm_parts = 64, least_part_rows = 64;
+std::int64_t norm_parts(std::int64_t rows) {
+  const std::int64_t part = std::max(least_part_rows, (rows + most_norm_parts - 1) / most_norm_parts);
+  return (rows + part - 1) / part;
+}
+std::uint64_t scratch_norm(const Call& call) {
+  const std::int64_t parts = std::clamp<std::int64_t>((call.input(0).rows() + least_part_rows - 1) / least_part_rows, 1, most_norm_parts);
+  return stats_bytes(call.input(0)) + static_cast<std::uint64_t>(parts * call.input(0).last()) * 8;
+}
 
 void emit_norm(const Call& call, const Tensor& weight, const Tensor& dy, std::int32_t kind, Launcher& launcher) {
   const Tensor &x = call.input(0), &dx = call.output(0), &dweight = call.output(1), &dbias = call.output(2);
@@ -68,7 +77,9 @@ void emit_norm(const Call& call, const Tensor& weight, const Tensor& dy, std::in
     launcher.launch("norm_backward", threads, launcher.rows(rows.count), p, {kind, measure});
     launcher.barrier();
     if (sums) {
-      launcher.launch("norm_backward", launcher.item_threads(), launcher.spread(p.n), p, {kind, columns});
+      Launcher::Grid grid = launcher.spread(p.n);
+      grid.y = norm_parts(rows.count);
+      launcher.launch("norm_backward", launcher.item_threads(), grid, p, {kind, columns});
       launcher.barrier();
     }
     launcher.launch("norm_backward", threads, launcher.rows(rows.count), p, {kind, gradients});

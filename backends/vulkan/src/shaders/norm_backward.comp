@@ -1,6 +1,7 @@
 #version 460
 // Gradients of norms. With g = dy * weight, r = 1 / rms and c = x (x - mean for layer_norm): dx = r g - c r^3 mean(g c), less r mean(g) for
-// layer_norm. dweight and dbias are sums over rows, in sums of 64. Outputs may be inputs: nothing is written before all that reads it has run.
+// layer_norm. dweight and dbias are sums over rows, in parts of 64 rows or more side by side, whose sums are added in order. Outputs may be inputs:
+// nothing is written before all that reads it has run.
 //
 // Constant 1: 0 rms, 1 layer, 2 l2; constant 2: the pass: 0 mean and r of each row, 1 column sums, 2 dx, 3 dweight and dbias.
 #extension GL_GOOGLE_include_directive : require
@@ -46,12 +47,19 @@ void measure() {
   }
 }
 
+/// Parts of the rows, as ops/training.cpp has them, and where the sums of a part lie.
+const uint most_norm_parts = 64;
+uint part_rows() { return max(64u, (p.rows.count + most_norm_parts - 1u) / most_norm_parts); }
+uint parts() { return (p.rows.count + part_rows() - 1u) / part_rows(); }
+uint64_t sums_of(uint part) { return p.sums + uint64_t(part) * uint64_t(p.n) * 8ul; }
+
 void columns() {
+  const uint from = gl_WorkGroupID.y * part_rows(), end = min(p.rows.count, from + part_rows());
   FOR_EACH_ITEM(i, p.n) {
     float weight_total = 0.0, bias_total = 0.0;
-    for (uint begin = 0u; begin < p.rows.count; begin += 64u) {
+    for (uint begin = from; begin < end; begin += 64u) {
       float weight_sum = 0.0, bias_sum = 0.0;
-      for (uint row = begin; row < min(p.rows.count, begin + 64u); ++row) {
+      for (uint row = begin; row < min(end, begin + 64u); ++row) {
         if (!live(row)) continue;
         ADDRESS(x, p.x, p.rows, row)
         ADDRESS(dy, p.dy, p.rows, row)
@@ -62,8 +70,8 @@ void columns() {
       weight_total += weight_sum;
       bias_total += bias_sum;
     }
-    Float(p.sums + uint64_t(i) * 4ul).v = weight_total;
-    Float(p.sums + (uint64_t(p.n) + uint64_t(i)) * 4ul).v = bias_total;
+    Float(sums_of(gl_WorkGroupID.y) + uint64_t(i) * 4ul).v = weight_total;
+    Float(sums_of(gl_WorkGroupID.y) + (uint64_t(p.n) + uint64_t(i)) * 4ul).v = bias_total;
   }
 }
 
@@ -95,7 +103,11 @@ void gradients() {
 
 void finish() {
   FOR_EACH_ITEM(i, p.n) {
-    const float weight_sum = Float(p.sums + uint64_t(i) * 4ul).v, bias_sum = Float(p.sums + (uint64_t(p.n) + uint64_t(i)) * 4ul).v;
+    float weight_sum = 0.0, bias_sum = 0.0;
+    for (uint part = 0u; part < parts(); ++part) {
+      weight_sum += Float(sums_of(part) + uint64_t(i) * 4ul).v;
+      bias_sum += Float(sums_of(part) + (uint64_t(p.n) + uint64_t(i)) * 4ul).v;
+    }
     const uint64_t w = p.dweight + uint64_t(i) * 4ul, b = p.dbias + uint64_t(i) * 4ul;
     if (p.dweight != 0ul) Float(w).v = p.accumulate != 0 ? Float(w).v + weight_sum : weight_sum;
     if (p.dbias != 0ul) Float(b).v = p.accumulate != 0 ? Float(b).v + bias_sum : bias_sum;
