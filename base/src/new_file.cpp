@@ -52,6 +52,14 @@ bool is_part_name(std::string_view name) noexcept {
          name.find_first_not_of("0123456789abcdef", part_begin.size()) == part_length - part_end.size();
 }
 
+/// Whether the name still is that of the open file: a writer may have committed it since, and another begun a part of the same name.
+bool is_at(int folder, const char* name, int file) noexcept {
+  struct stat named {
+  }, open{};
+  return ::fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(file, &open) == 0 && named.st_dev == open.st_dev &&
+         named.st_ino == open.st_ino;
+}
+
 /// Removes the parts of killed writers: files of this user that no live writer has locked.
 void remove_left_parts(int folder) noexcept {
   const int again = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -68,7 +76,8 @@ void remove_left_parts(int folder) noexcept {
         info.st_uid != ::geteuid())
       continue;
     const Descriptor left(::openat(folder, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (left.get() >= 0 && ::flock(left.get(), LOCK_EX | LOCK_NB) == 0) ::unlinkat(folder, entry->d_name, 0);
+    if (left.get() >= 0 && ::flock(left.get(), LOCK_EX | LOCK_NB) == 0 && is_at(folder, entry->d_name, left.get()))
+      ::unlinkat(folder, entry->d_name, 0);
   }
 }
 
@@ -142,11 +151,11 @@ FileProblem NewFile::create(const std::string& path, NewFile& out, AtTargetLink 
     if (file.get() < 0 && (errno == EEXIST || errno == EINTR)) continue;
     if (file.get() < 0) return file_problem(path, "written", errno);
     made.file_ = std::move(file);
-    std::memcpy(made.part_, part, sizeof(part));
-    (void)::flock(made.file_.get(), LOCK_EX | LOCK_NB);
-    // Another writer may have taken it for a left one before the lock.
+    // Another writer may have taken it for a left one before the lock: it has the lock then until it has removed it.
+    while (::flock(made.file_.get(), LOCK_EX) != 0 && errno == EINTR) {}
     struct stat own {};
     if (::fstat(made.file_.get(), &own) == 0 && own.st_nlink == 0) continue;
+    std::memcpy(made.part_, part, sizeof(part));
     out = std::move(made);
     return {};
   }

@@ -10,11 +10,15 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace quern::base {
 namespace {
@@ -252,6 +256,27 @@ int in_child(Work work) {
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+TEST_F(Files, OneWriterAtATimeHasAFileHoweverManyBegin) {
+  std::atomic<int> writing{0}, together{0}, written{0};
+  const auto write = [&] {
+    for (int i = 0; i < 300; ++i) {
+      NewFile file;
+      if (NewFile::create(at("one"), file, AtTargetLink::replace, Writers::one)) continue;
+      if (++writing != 1) ++together;
+      (void)file.append(std::string_view("all of it"));
+      --writing;
+      if (!file.commit()) ++written;
+      else ++together;  // its part was taken away
+    }
+  };
+  {
+    std::vector<std::jthread> writers;
+    for (int i = 0; i < 4; ++i) writers.emplace_back(write);
+  }
+  EXPECT_EQ(together, 0);
+  EXPECT_GT(written, 0);
 }
 
 TEST_F(Files, TheLimitOfFileSizesIsAReasonAndNoSignal) {
