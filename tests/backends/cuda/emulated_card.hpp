@@ -66,13 +66,47 @@ struct EmulatedWarp {
     lanes.arrive_and_wait();
   }
 };
+/// Each lane gets what lane `from` of its warp has.
 template <class T>
-T __shfl_xor_sync(u32, T v, int other) {
+T emulated_shuffle(T v, int from) {
   const u64 bits = std::bit_cast<u32>(v);
   EmulatedWarp& warp = EmulatedWarp::own();
-  warp.exchange(&bits, 1, [&] { v = std::bit_cast<T>(static_cast<u32>(warp.values[threadIdx.x % 32 ^ other][0])); });
+  warp.exchange(&bits, 1, [&] { v = std::bit_cast<T>(static_cast<u32>(warp.values[from][0])); });
   return v;
 }
+template <class T>
+T __shfl_sync(u32, T v, int from) {
+  return emulated_shuffle(v, from & 31);
+}
+template <class T>
+T __shfl_xor_sync(u32, T v, int other) {
+  return emulated_shuffle(v, static_cast<int>(threadIdx.x % 32) ^ other);
+}
+template <class T>
+T __shfl_down_sync(u32, T v, int above) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  return emulated_shuffle(v, lane + above < 32 ? lane + above : lane);
+}
+inline u32 __ballot_sync(u32, bool v) {
+  const u64 bits = v ? 1 : 0;
+  u32 all = 0;
+  EmulatedWarp& warp = EmulatedWarp::own();
+  warp.exchange(&bits, 1, [&] {
+    for (int lane = 0; lane < 32; ++lane) all |= static_cast<u32>(warp.values[lane][0]) << lane;
+  });
+  return all;
+}
+inline void __syncwarp() { EmulatedWarp::own().lanes.arrive_and_wait(); }
+inline int __ffs(u32 v) { return v == 0 ? 0 : std::countr_zero(v) + 1; }
+template <class T>
+T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+T max(T a, T b) {
+  return a < b ? b : a;
+}
+inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x)); }
 
 inline float from_half(u16 h) { return static_cast<float>(std::bit_cast<_Float16>(h)); }
 inline u16 to_half(float f) { return std::bit_cast<u16>(static_cast<_Float16>(f)); }

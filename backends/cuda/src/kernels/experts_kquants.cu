@@ -29,49 +29,96 @@ DEV bool pairs_at(const ExpertTilesParams& p, int index, PairTile& tile) {
 /// Bytes of an operand of `elements` elements a column.
 DEV i64 operand_size(const ExpertTilesParams& p, i64 elements) { return elements / 256 * p.columns * OPERAND_PITCH; }
 
-/// Stores a lane's sums of the tile that begins at `first` and of eight columns from `left` on.
-DEV void store_pairs(const ExpertTilesParams& p, const PairTile& tile, int first, int left, const float* sum) {
-  const int lane = threadIdx.x & 31, n = (int)p.of.n, output = first + row_of(lane >> 2);
-  if (p.glu) return store_gated(p, p.glu_y + blockIdx.y * operand_size(p, n), tile.count, n - 1, output, left, sum);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int column = left + 2 * (lane & 3) + (i & 1), row = output + (i >> 1) * 8;
-    if (column < tile.count && row < n)
-      store_at(p.of.y, const_cast<char*>(pair_row(p.of, p.of.y, tile.pair(column))), row, sum[i] * p.alpha);
-  }
+/// What activations of a row whose largest is `largest` are multiplied by, a power of two, so that f16 holds them: 1 where it does.
+DEV float scale_of_row(float largest) {
+  if (!(largest > 0.0f && largest < INFINITY_F) || (largest >= 0.0625f && largest <= 32768.0f)) return 1.0f;
+  const int exponent = min(max((int)(__float_as_uint(largest) >> 23) - 127, -126), 126);  // of a subnormal -126
+  return __uint_as_float((u32)(127 - exponent) << 23);
 }
-
-/// Makes the operand of a warp's share of a row of activations, in memory of the card or of the block.
-DEV void make_operand(const ExpertTilesParams& p, i64 pair, int block, char* to) {
-  const char* const row = pair_row(p.of, p.of.a, pair);
+/// Four activations of a row, from element i on.
+DEV float4 load_four(const ExpertTilesParams& p, const char* row, i64 i) {
+  if (p.of.a.dtype == F32 && p.of.a.step == 4 && ((Address)row & 15) == 0) return *reinterpret_cast<const float4*>(row + i * 4);
+  return make_float4(load_at(p.of.a, row, i), load_at(p.of.a, row, i + 1), load_at(p.of.a, row, i + 2), load_at(p.of.a, row, i + 3));
+}
+/// The largest size of the lane's elements of a block of 256; not that of NaN.
+DEV float largest_of(const ExpertTilesParams& p, const char* row, int block) {
+  float largest = 0.0f;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float4 v = load_four(p, row, block * 256 + half * 128 + (threadIdx.x & 31) * 4);
+    largest = fmaxf(fmaxf(largest, fmaxf(fabsf(v.x), fabsf(v.y))), fmaxf(fabsf(v.z), fabsf(v.w)));
+  }
+  return largest;
+}
+/// Makes a block of 256 of a row's operand times `scale`, in memory of the card or of the block.
+DEV void make_operand(const ExpertTilesParams& p, const char* row, int block, float scale, char* to) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const i64 i = block * 256 + half * 128 + (threadIdx.x & 31) * 4;
-    float4 v;
-    if (p.of.a.dtype == F32 && p.of.a.step == 4 && ((Address)row & 15) == 0) v = *reinterpret_cast<const float4*>(row + i * 4);
-    else v = make_float4(load_at(p.of.a, row, i), load_at(p.of.a, row, i + 1), load_at(p.of.a, row, i + 2), load_at(p.of.a, row, i + 3));
+    float4 v = load_four(p, row, i);
+    v.x *= scale, v.y *= scale, v.z *= scale, v.w *= scale;
     store_operand_four(to, p.columns, i, v, true);
+  }
+}
+/// Where an operand has the inverse of its row's scale: in the room behind the means of its first block.
+enum { SCALE_PLACE = 576 };
+
+/// What the sums of a column of a tile's operand are multiplied by.
+struct ColumnScales {
+  Address operand;  // 0: one for all
+  float all;
+  DEV float of(int column) const { return operand ? at<const float>(operand)[column * (OPERAND_PITCH / 4) + SCALE_PLACE / 4] : all; }
+};
+
+/// Stores a lane's sums of the tile that begins at `first` and of eight columns from `left` on.
+DEV void store_pairs(const ExpertTilesParams& p, const PairTile& tile, const ColumnScales& scales, int first, int left, const float* sum) {
+  const int lane = threadIdx.x & 31, n = (int)p.of.n, output = first + row_of(lane >> 2), column = left + 2 * (lane & 3);
+  float scaled[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) scaled[i] = column + (i & 1) < tile.count ? sum[i] * scales.of(column + (i & 1)) : 0.0f;
+  if (p.glu) return store_gated(p, p.glu_y + blockIdx.y * operand_size(p, n), tile.count, n - 1, output, left, scaled);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int row = output + (i >> 1) * 8;
+    if (column + (i & 1) < tile.count && row < n)
+      store_at(p.of.y, const_cast<char*>(pair_row(p.of, p.of.y, tile.pair(column + (i & 1)))), row, scaled[i] * p.alpha);
   }
 }
 
 /// The first output of a block's tile.
 DEV int first_output(const ExpertTilesParams& p, int index) { return (index * (int)gridDim.x + (int)blockIdx.x) * (p.glu ? 8 : 16); }
 
+/// Makes the operand of a block's one pair in its memory; all threads. Returns the inverse of its scale.
+DEV float make_own_operand(const ExpertTilesParams& p, const PairTile& tile, char* memory) {
+  __shared__ float largest[mixed_most_warps_of_all];
+  const int blocks = (int)(p.of.k / 256), warps = blockDim.x >> 5, warp = threadIdx.x >> 5;
+  const char* const row = pair_row(p.of, p.of.a, tile.first);
+  float own = 0.0f;
+  for (int block = warp; block < blocks; block += warps) own = fmaxf(own, largest_of(p, row, block));
+  own = warp_max(own);
+  if ((threadIdx.x & 31) == 0) largest[warp] = own;
+  __syncthreads();
+  for (int w = 0; w < warps; ++w) own = fmaxf(own, largest[w]);
+  const float scale = scale_of_row(own);
+  for (int block = warp; block < blocks; block += warps) make_operand(p, row, block, scale, memory);
+  return 1.0f / scale;
+}
+
 /// A tile of outputs a warp, its operand in chunks.
-template <int NT> DEV void chunked_products(const ExpertTilesParams& p, const PairTile& tile, Address x, i64 before, char* memory) {
-  const int n = (int)p.of.n, blocks = (int)(p.of.k / 256), warps = blockDim.x >> 5, warp = threadIdx.x >> 5;
-  const int first = first_output(p, warp % p.tiles);
-  const Rows rows{p.w, p.glu ? p.w2 : p.w, min(first, n - 1), n - 1, blocks, p.glu != 0, before};
-  const auto fill = [&] {
-    for (int block = warp; block < blocks; block += warps) make_operand(p, tile.first, block, memory);
-  };
+template <int NT>
+DEV void chunked_products(const ExpertTilesParams& p, const PairTile& tile, Address x, ColumnScales scales, i64 before, char* memory) {
+  const int n = (int)p.of.n, first = first_output(p, (threadIdx.x >> 5) % p.tiles);
+  const Rows rows{p.w, p.glu ? p.w2 : p.w, min(first, n - 1), n - 1, (int)(p.of.k / 256), p.glu != 0, before};
+  const auto fill = [&] { scales.all = make_own_operand(p, tile, memory); };
   float tot[NT][4] = {};
   all_products<Q4_K, NT>(p, x, rows, first < n, memory, tot, fill, [] {});
-  join_ways<NT>(p, memory, tot, [&](int index, int left, const float* sum, int) { store_pairs(p, tile, first_output(p, index), left, sum); });
+  join_ways<NT>(p, memory, tot,
+                [&](int index, int left, const float* sum, int) { store_pairs(p, tile, scales, first_output(p, index), left, sum); });
 }
 
 /// One tile of outputs after another, the whole operand in shared memory. No warp waits for another one but for that.
-template <int NT> DEV void resident_products(const ExpertTilesParams& p, const PairTile& tile, Address x, i64 before, char* memory) {
+template <int NT>
+DEV void resident_products(const ExpertTilesParams& p, const PairTile& tile, Address x, const ColumnScales& scales, i64 before, char* memory) {
   typedef Ring<Q4_K> Weights;
   enum { S = Weights::stages };
   const int n = (int)p.of.n, blocks = (int)(p.of.k / 256), outputs = p.glu ? 8 : 16, warps = blockDim.x >> 5, warp = threadIdx.x >> 5;
@@ -121,7 +168,7 @@ template <int NT> DEV void resident_products(const ExpertTilesParams& p, const P
       s = s + 1 == S ? 0 : s + 1;
     }
 #pragma unroll
-    for (int c = 0; c < NT; ++c) store_pairs(p, tile, output, c * 8, tot[c]);
+    for (int c = 0; c < NT; ++c) store_pairs(p, tile, scales, output, c * 8, tot[c]);
   }
   wait_copies<0>();
 }
@@ -181,8 +228,9 @@ template <int NT> DEV void experts_kquants(const ExpertTilesParams& p, char* mem
   if (pairs_at(p, blockIdx.y, tile)) {
     const Address x = p.x ? p.x + blockIdx.y * operand_size(p, p.of.k) : 0;
     const i64 before = (i64)tile.expert * p.of.n * (p.of.k / 256);
-    if (p.resident) resident_products<NT>(p, tile, x, before, memory);
-    else chunked_products<NT>(p, tile, x, before, memory);
+    const ColumnScales scales{p.scaled ? x : 0, 1.0f};
+    if (p.resident) resident_products<NT>(p, tile, x, scales, before, memory);
+    else chunked_products<NT>(p, tile, x, scales, before, memory);
   } else if (!p.listed) {
     if (tile.expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.of.faults);
     if (!p.glu && !p.counters) store_zeros(p, tile);
@@ -202,18 +250,20 @@ KERNEL_OF(8, 1)
 KERNEL_OF(16, 2)
 KERNEL_OF(32, 4)
 
-/// The operands of all tiles; blockIdx.y: the tile.
+/// The operands of all tiles, a row a warp; blockIdx.y: the tile.
 KERNEL(256) expert_operands(const __grid_constant__ ExpertTilesParams p) {
   wait_for_inputs();
 #if __CUDA_ARCH__ >= 900
   PairTile tile;
-  if (!pairs_at(p, blockIdx.y, tile)) return;
-  const int blocks = (int)(p.of.k / 256);
-  char* const to = at<char>(p.x) + blockIdx.y * operand_size(p, p.of.k);
-  for (int item = blockIdx.x * 8 + (threadIdx.x >> 5); item < tile.count * blocks; item += gridDim.x * 8) {
-    const int column = item / blocks;
-    make_operand(p, tile.pair(column), item % blocks, to + operand_row(column, p.columns, 1));
-  }
+  const int column = blockIdx.x * 8 + (threadIdx.x >> 5), blocks = (int)(p.of.k / 256);
+  if (!pairs_at(p, blockIdx.y, tile) || column >= tile.count) return;
+  char* const to = at<char>(p.x) + blockIdx.y * operand_size(p, p.of.k) + operand_row(column, p.columns, 1);
+  const char* const row = pair_row(p.of, p.of.a, tile.pair(column));
+  float largest = 0.0f;
+  for (int block = 0; block < blocks; ++block) largest = fmaxf(largest, largest_of(p, row, block));
+  const float scale = scale_of_row(warp_max(largest));
+  if ((threadIdx.x & 31) == 0) *reinterpret_cast<float*>(to + SCALE_PLACE) = 1.0f / scale;
+  for (int block = 0; block < blocks; ++block) make_operand(p, row, block, scale, to);
 #endif
 }
 

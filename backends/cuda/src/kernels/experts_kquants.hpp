@@ -20,6 +20,7 @@ struct ExpertTilesParams {
   int listed;
   Blocks w, w2;  // of expert 0; w2: of up, under glu
   Address x;     // operands of k elements; 0 (not listed): each block makes its pair's of of.a
+  int scaled;    // operands of x are of rows times powers of two, whose inverses they have
   // As in MixedParams, of each tile:
   int glu;
   Address glu_y;  // operands of n elements

@@ -16,7 +16,7 @@ namespace {
 constexpr float glu_scale = 1.0f / 64;  // gate * up may be large, and f16 ends at 65504
 // Blocks of 256 along k: of the row that a block of one pair makes its operand of, which fits on each card beside one warp's weights; of any row.
 constexpr std::int64_t most_made_blocks = 32, most_experts_blocks = 128;
-constexpr std::int64_t static_bytes = 128;  // of shared memory, that the kernels declare
+constexpr std::int64_t static_bytes = 256;  // of shared memory, that the kernels declare
 
 constexpr std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -24,8 +24,8 @@ constexpr std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 2
 struct Tiling {
   std::int64_t pairs, experts;
   bool listed;
-  int columns;          // pairs of a tile at most
-  std::int64_t tiles;   // at most
+  int columns;         // pairs of a tile at most
+  std::int64_t tiles;  // at most
 
   Tiling(std::int64_t tokens, std::int64_t used, std::int64_t all) : pairs(tokens * used), experts(all), listed(pairs > few_pairs) {
     // A tile costs the decoding of its expert's weights, so few experts have two. Tiles of 64 pairs are slower than two of 32, whose operands
@@ -61,8 +61,8 @@ void make_operands(ExpertTilesParams& p, const Tiling& tiling, Launcher& launche
     p.x = 0;
     return;
   }
-  const std::int64_t items = p.of.k / 256 * tiling.columns;
-  launcher.launch(kernels::expert_operands, {(items + 7) / 8, tiling.tiles, 1}, 256, p);
+  p.scaled = 1;
+  launcher.launch(kernels::expert_operands, {(tiling.columns + 7) / 8, tiling.tiles, 1}, 256, p);
 }
 
 const KernelId<ExpertTilesParams>& kernel_of(int columns) {
@@ -71,7 +71,8 @@ const KernelId<ExpertTilesParams>& kernel_of(int columns) {
 
 /// Blocks that keep the operand of their pairs, and take some tiles of outputs each; false: shared memory does not hold it.
 bool launch_resident(ExpertTilesParams& p, const Tiling& tiling, std::int64_t tiles, Launcher& launcher) {
-  const std::int64_t all = launcher.gpu().facts().shared_limit - static_bytes, operand = resident_bytes(p.of.k, p.columns) + mixed_barrier_bytes;
+  const std::int64_t all = launcher.gpu().facts().shared_limit - static_bytes,
+                     operand = resident_bytes(p.of.k, p.columns) + mixed_barrier_bytes;
   const std::int64_t most = mixed_most_warps(p.columns);
   struct Share {
     std::int64_t blocks, warps;  // of a multiprocessor, of a block
@@ -109,7 +110,8 @@ void launch_tiles(ExpertTilesParams& p, const Tiling& tiling, Launcher& launcher
     shared = share_kquants_block(p, blocks, most, limit, 0, p.x == 0 ? blocks : mixed_span);
     if (p.x != 0 || std::int64_t{p.span} * p.ways >= blocks) break;  // a block that makes its operand has all of it in one chunk
   }
-  launcher.launch(kernel_of(columns), {(tiles + p.tiles - 1) / p.tiles, tiling.tiles, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
+  launcher.launch(kernel_of(columns), {(tiles + p.tiles - 1) / p.tiles, tiling.tiles, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p,
+                  shared);
 }
 
 struct LayerPlaces {
@@ -180,7 +182,8 @@ void launch_expert_layer(const ExpertLayer& layer, Address scratch, Launcher& la
   const ExpertSum sum{products.data, rows_of(layer.weight), layer.residual, layer.y};
   if (!tiling.listed) second.counters = layer.counters, second.sum = sum;
   launch_tiles(second, tiling, launcher);
-  if (tiling.listed) launcher.launch(kernels::expert_sums, launcher.spread(second.of.tokens * second.of.n / 4), 256, ExpertSumParams{second.of, sum});
+  if (tiling.listed)
+    launcher.launch(kernels::expert_sums, launcher.spread(second.of.tokens * second.of.n / 4), 256, ExpertSumParams{second.of, sum});
 }
 
 }  // namespace quern::cuda
