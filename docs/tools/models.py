@@ -34,7 +34,7 @@ def families():
 def formats():
     """{name: (block elements, block bytes)} of quern_formats.h"""
     text = read("plugin-api/include/quern/quern_formats.h")
-    rows = re.findall(r"QUERN_TYPE_FORMAT, NULL\}, QUERN_(\w+), (\d+), (\d+),", text)
+    rows = re.findall(r"QUERN_TYPE_FORMAT, (?:NULL|&\w+)\}, QUERN_(\w+), (\d+), (\d+),", text)
     (count,) = re.findall(r"#define QUERN_FORMAT_COUNT (\d+)u", text)
     if len(rows) != int(count):
         sys.exit(f"quern_formats.h: {len(rows)} of {count} formats were understood")

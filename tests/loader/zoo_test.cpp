@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"high_minor", Stage::negotiate, "QUERN-L-0307", "negotiated ABI minor 2", "author"},
         Refused{"foreign_op_set", Stage::negotiate, "QUERN-L-0310", "its op set is 99; expected 1 to 2", "author"},
         Refused{"version_without_data", Stage::negotiate, "QUERN-L-0310", "its version has 5 bytes at a null pointer", "author"},
-        Refused{"no_format_table", Stage::negotiate, "QUERN-L-0310", "its format table is 0; expected 1 to 1", "author"},
+        Refused{"no_format_table", Stage::negotiate, "QUERN-L-0310", "its format table is 0; expected 1 to 2", "author"},
         Refused{"create_fails", Stage::probe, "QUERN-L-0401", "no room for the zoo", "author"},
         Refused{"probe_fails", Stage::probe, "QUERN-L-0402",
                 "driver too old (status 12): the zoo's driver is 1.2 and this plugin needs 3.4", ""},

@@ -43,16 +43,34 @@ quern_buffer* make_buffer(const DeviceRef& device, std::uint64_t bytes) {
   return buffer;
 }
 
-void upload_to(const DeviceRef& device, Queue& queue, const quern_span& to, const void* from) {
+constexpr std::size_t most_deferred = 32;                // copies that are waited for together; queues have room for more
+constexpr std::uint64_t most_deferred_bytes = 64 << 10;  // of one
+
+/// Enqueues a copy, `call(sync, error)`, and waits for it unless the queue gathers. A queue that is full is waited for once.
+template <class Call>
+void copy_on(Queue& queue, std::uint64_t bytes, const char* name, const Call& call) {
+  const bool later = queue.defers(bytes);
   AbiError error;
-  error.check(device.api().upload(device.handle(), queue.get(), &to, from, to.bytes, queue.next_signal(), error.get()), "upload");
-  queue.wait(copy_seconds);
+  quern_status status = call(later, queue.next_signal(), error.get());
+  if (status == QUERN_BUSY && later) {
+    queue.withdraw_signal();
+    queue.wait(copy_seconds);
+    status = call(queue.defers(bytes), queue.next_signal(), error.get());
+  }
+  error.check(status, name);
+  if (!later) queue.wait(copy_seconds);
+}
+
+void upload_to(const DeviceRef& device, Queue& queue, const quern_span& to, const void* from) {
+  copy_on(queue, to.bytes, "upload", [&](bool later, const quern_sync* sync, quern_error* error) {
+    return device.api().upload(device.handle(), queue.get(), &to, later ? queue.keep(from, to.bytes) : from, to.bytes, sync, error);
+  });
 }
 
 void download_from(const DeviceRef& device, Queue& queue, const quern_span& from, void* to) {
-  AbiError error;
-  error.check(device.api().download(device.handle(), queue.get(), to, &from, from.bytes, queue.next_signal(), error.get()), "download");
-  queue.wait(copy_seconds);
+  copy_on(queue, from.bytes, "download", [&](bool, const quern_sync* sync, quern_error* error) {
+    return device.api().download(device.handle(), queue.get(), to, &from, from.bytes, sync, error);
+  });
 }
 
 std::uint64_t step_of(const DeviceRef& device, std::uint64_t alignment) {
@@ -114,11 +132,31 @@ const quern_sync* Queue::next_signal() {
   return &sync_;
 }
 
+bool Queue::defers(std::uint64_t bytes) {
+  if (!gathers_ || fence_ == nullptr || bytes > most_deferred_bytes) return false;
+  if (deferred_ == most_deferred) wait(copy_seconds);
+  ++deferred_;
+  return true;
+}
+
+const void* Queue::keep(const void* from, std::uint64_t bytes) {
+  const auto* const begin = static_cast<const std::byte*>(from);
+  return kept_.emplace_back(begin, begin + bytes).data();
+}
+
+void Queue::settle() {
+  gathers_ = false;
+  if (deferred_ != 0) wait(copy_seconds);
+}
+
 void Queue::wait(double seconds) {
   if (fence_ == nullptr) return;
-  const quern_array points{&point_, 1, sizeof point_};
+  const quern_point last{fence_, value_};
+  const quern_array points{&last, 1, sizeof last};
   AbiError error;
   error.check(device_.api().fence_wait(device_.handle(), &points, 0, static_cast<std::uint64_t>(seconds * 1e9), error.get()), "fence_wait");
+  deferred_ = 0;
+  kept_.clear();
 }
 
 void Region::place(std::uint64_t step, bool shifted) {

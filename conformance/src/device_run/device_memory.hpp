@@ -87,8 +87,20 @@ class Queue {
   /// Waits for the last point that was handed out. Throws AbiFailure(QUERN_TIMEOUT) after `seconds`.
   void wait(double seconds);
 
+  /// From now on small copies are not waited for one by one, but all at settle(), or where there are many. Sources of writes are kept until
+  /// then; who reads keeps the place.
+  void gather() noexcept { gathers_ = true; }
+  void settle();
+  /// Whether a copy of so many bytes is waited for later.
+  bool defers(std::uint64_t bytes);
+  /// Where a write that is deferred finds its source.
+  const void* keep(const void* from, std::uint64_t bytes);
+
  private:
   DeviceRef device_;
+  bool gathers_ = false;
+  std::size_t deferred_ = 0;
+  std::vector<std::vector<std::byte>> kept_;
   quern_queue* queue_ = nullptr;
   quern_fence* fence_ = nullptr;
   std::uint64_t value_ = 0;

@@ -195,6 +195,11 @@ class GraphRun {
 
   /// Contents of inputs and states before a run; poison in what the nodes write.
   void reset(std::byte poison, int step) {
+    queue_.gather();
+    write_all(poison, step);
+    queue_.settle();
+  }
+  void write_all(std::byte poison, int step) {
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       const GraphValue& value = at(v);
       if (value.alias_of != no_value || value.spec.kind == QUERN_VALUE_CONSTANT) continue;
@@ -230,7 +235,9 @@ class GraphRun {
   /// Of what runs may write, behind a run; constants are looked at behind the last.
   std::map<int, Contents> look() const {
     std::map<int, Contents> now;
+    queue_.gather();
     for (const auto& [v, r] : regions_) now.emplace(v, *r);
+    queue_.settle();
     return now;
   }
 

@@ -296,11 +296,9 @@ struct RowF8 {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE Lanes sixteen(const Byte* codes) {
     const __m256i wide = _mm256_cvtepu8_epi16(load_bytes(codes)), size = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
-    const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
+    const __m256i sign = _mm256_slli_epi16(_mm256_xor_si256(wide, size), 8);
     const __m256i nan = _mm256_and_si256(_mm256_cmpeq_epi16(size, _mm256_set1_epi16(0x7f)), _mm256_set1_epi16(0x7c00));
-    alignas(32) Byte halves[32];
-    _mm256_store_si256(reinterpret_cast<__m256i*>(halves), _mm256_or_si256(_mm256_or_si256(sign, nan), _mm256_slli_epi16(size, 7)));
-    return mul(load_halves(halves), broadcast(256.0f));
+    return mul(from_halves(_mm256_or_si256(_mm256_or_si256(sign, nan), _mm256_slli_epi16(size, 7))), broadcast(256.0f));
   }
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
     const Byte* p = row + (b >> 2) * 132;
@@ -311,17 +309,33 @@ struct RowF8 {
   }
 };
 #endif
-#if defined(QUERN_CPU_ISA_avx512)
+#if defined(QUERN_CPU_ISA_avx512) || defined(QUERN_CPU_ISA_avx2)
 /// An f32 and 64 codes of four bits of a table.
 template <const float* values>
 struct RowTable {
   static constexpr bool plain = false;
+#if defined(QUERN_CPU_ISA_avx2)
+  /// Values of eight codes: the lower three bits choose in each half of the table, the fourth chooses the half.
+  QUERN_CPU_INLINE __m256 eight(__m256i index) {
+    const __m256 lower = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values), index),
+                 upper = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values + 8), index);
+    return _mm256_blendv_ps(lower, upper, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+  }
+#endif
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
     const Byte* p = row + (b >> 1) * 36;
+#if defined(QUERN_CPU_ISA_avx2)
+    const Lanes d = broadcast(__builtin_bit_cast(float, word_at(p)));
+    const __m128i codes = load_bytes(p + 4 + (b & 1) * 16);
+    const __m256i first = _mm256_cvtepu8_epi32(codes), second = _mm256_cvtepu8_epi32(_mm_srli_si128(codes, 8));
+    low = mul(Lanes{{eight(first), eight(second)}}, d);
+    high = mul(Lanes{{eight(_mm256_srli_epi32(first, 4)), eight(_mm256_srli_epi32(second, 4))}}, d);
+#else
     const __m512 table = _mm512_mul_ps(_mm512_loadu_ps(values), _mm512_set1_ps(__builtin_bit_cast(float, word_at(p))));
     const __m512i index = _mm512_cvtepu8_epi32(load_bytes(p + 4 + (b & 1) * 16));
     low = pick(index, table);
     high = pick(_mm512_srli_epi32(index, 4), table);
+#endif
   }
 };
 #endif
@@ -352,7 +366,7 @@ QUERN_CPU_ROW(Q8_128, RowQ8Whole)
 #if defined(__F16C__)
 QUERN_CPU_ROW(F8_128, RowF8)
 #endif
-#if defined(QUERN_CPU_ISA_avx512)
+#if defined(QUERN_CPU_ISA_avx512) || defined(QUERN_CPU_ISA_avx2)
 QUERN_CPU_ROW(NF4_64, RowTable<quern_nf4_values>)
 QUERN_CPU_ROW(FP4_64, RowTable<quern_fp4_values>)
 #endif

@@ -32,6 +32,16 @@ QUERN_CPU_INLINE Lanes load_halves(const std::uint8_t* p) {
 #endif
 }
 
+#if defined(__F16C__)
+QUERN_CPU_INLINE Lanes from_halves(__m256i halves) {
+#if defined(QUERN_CPU_ISA_avx512)
+  return {{_mm512_cvtph_ps(halves)}};
+#else
+  return {{_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))}};
+#endif
+}
+#endif
+
 QUERN_CPU_INLINE Lanes load_bfloats(const std::uint8_t* p) {
 #if defined(QUERN_CPU_ISA_avx512)
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
