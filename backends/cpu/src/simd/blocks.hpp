@@ -297,7 +297,8 @@ struct RowF8 {
   QUERN_CPU_INLINE Lanes sixteen(const Byte* codes) {
     const __m256i wide = _mm256_cvtepu8_epi16(load_bytes(codes)), size = _mm256_and_si256(wide, _mm256_set1_epi16(0x7f));
     const __m256i sign = _mm256_slli_epi16(_mm256_xor_si256(wide, size), 8);
-    const __m256i nan = _mm256_and_si256(_mm256_cmpeq_epi16(size, _mm256_set1_epi16(0x7f)), _mm256_set1_epi16(0x7c00));
+    // The exponent of NaN, 0x7c00, by shifts: few registers are left for constants.
+    const __m256i nan = _mm256_slli_epi16(_mm256_srli_epi16(_mm256_cmpeq_epi16(size, _mm256_set1_epi16(0x7f)), 11), 10);
     return mul(from_halves(_mm256_or_si256(_mm256_or_si256(sign, nan), _mm256_slli_epi16(size, 7))), broadcast(256.0f));
   }
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
