@@ -228,6 +228,11 @@ void ends_of_tiles(CaseSink& sink) {
     s.k = k;
     sink.add(make(Profile::full, s));
   }
+  s.b = QUERN_F16;
+  for (const std::int64_t k : {32767, 32769}) {
+    s.k = k;
+    sink.add(make(Profile::full, s));
+  }
 }
 
 void generate(CaseSink& sink) {
