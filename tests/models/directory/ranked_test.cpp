@@ -1,12 +1,12 @@
 // tekken.json and tiktoken vocabularies: the ids and texts of their packages (tests/data/tokenizer/ranked, by
 // scripts/train_ranked_vocabularies.py), and files with one thing wrong.
+#include "goldens_folder.hpp"
 #include "refused_directory.hpp"
 #include "tokenizer_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -17,10 +17,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
 
-std::filesystem::path ranked_folder() {
-  const char* other = std::getenv("QUERN_RANKED");  // more and longer goldens of the same script
-  return other ? other : test_data + "tokenizer/ranked";
-}
+std::filesystem::path ranked_folder() { return goldens_folder("QUERN_RANKED", "ranked"); }
 
 std::vector<std::string> vocabularies() {
   std::vector<std::string> names;

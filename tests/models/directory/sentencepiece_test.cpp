@@ -1,12 +1,12 @@
 // tokenizer.model: the ids and texts of the PyPI package sentencepiece (tests/data/tokenizer/sentencepiece, by
 // scripts/train_sentencepiece_models.py), what tokenizer_config.json adds, and files with one thing wrong.
+#include "goldens_folder.hpp"
 #include "refused_directory.hpp"
 #include "tokenizer_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -17,10 +17,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
 
-std::filesystem::path models_folder() {
-  const char* other = std::getenv("QUERN_SENTENCEPIECE");  // more and longer goldens of the same script
-  return other ? other : test_data + "tokenizer/sentencepiece";
-}
+std::filesystem::path models_folder() { return goldens_folder("QUERN_SENTENCEPIECE", "sentencepiece"); }
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;

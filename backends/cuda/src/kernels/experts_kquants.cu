@@ -1,10 +1,10 @@
 // Products of tokens with the Q4_K weights of chosen experts, on the matrix units (kquants.cuh): a tile of pairs of one expert is the columns of a
 // product with its weights. Their sums may go through a gated activation into the operands of the next product.
 //
-//   grid    x: tiles of 16 outputs (under glu of 8), y: tiles of pairs; those beyond the last leave at once
-//   operand where shared memory holds all of it, a block's warps take one tile of outputs after another, and their rings of weights run on from
-//           tile to tile; else in chunks, and each warp has one tile
-//   weights which they are is known when the kernel before has ended, so none are asked for earlier
+//   grid     x: tiles of 16 outputs (under glu of 8). y: tiles of pairs. Those beyond the last leave at once.
+//   operand  Where shared memory holds all of it, a block's warps take one tile of outputs after another. Their rings of weights run on from tile to
+//            tile. Else it comes in chunks, and each warp has one tile.
+//   weights  Which they are is known when the kernel before has ended. So none are asked for earlier.
 #include "experts_kquants.hpp"
 #include "experts.cuh"
 #include "kquants.cuh"
@@ -90,7 +90,7 @@ DEV int first_output(const ExpertTilesParams& p, int index) { return (index * (i
 
 /// Makes the operand of a block's one pair in its memory; all threads. Returns the inverse of its scale.
 DEV float make_own_operand(const ExpertTilesParams& p, const PairTile& tile, char* memory) {
-  __shared__ float largest[mixed_most_warps_of_all];
+  __shared__ float largest[mixed_most_warps(8)];
   const int blocks = (int)(p.of.k / 256), warps = blockDim.x >> 5, warp = threadIdx.x >> 5;
   const char* const row = pair_row(p.of, p.of.a, tile.first);
   float own = 0.0f;

@@ -161,23 +161,23 @@ void launch_gemm(const Call& call, const Tensor& a, const Tensor& b, Address scr
                1,
                scratch};
   const std::int64_t columns = (n + gemm_columns - 1) / gemm_columns;
-  const auto launch_tiles = [&](const KernelId<GemmParams>& kernel, std::int64_t tile) {
+  const auto launch_shares = [&](const KernelId<GemmParams>& kernel, std::int64_t tile) {
     const std::int64_t tiles = (m + tile - 1) / tile;
     p.splits = gemm_splits(columns * tiles, p.k);
     launcher.launch(kernel, {columns, tiles, p.splits}, 256, p);
     if (p.splits > 1) launcher.launch(kernels::gemm_join, launcher.spread(m * n), 256, p);
   };
   if (turned && !call.bf16_allowed()) {
-    launch_tiles(kernels::gemm_tf32_turned, gemm_rows);
+    launch_shares(kernels::gemm_tf32_turned, gemm_rows);
   } else if (call.bf16_allowed() && k % mma_step == 0 && launcher.card().has_matrix_units()) {
     const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
     const std::int64_t tile = m > 64 && !split ? gemm_rows : gemm_few_rows;
     const bool many = tile == gemm_rows;
-    launch_tiles(split    ? kernels::gemm_mma_split
-                 : turned ? many ? kernels::gemm_mma_turned_128 : kernels::gemm_mma_turned_32
-                 : many   ? kernels::gemm_mma_128
-                          : kernels::gemm_mma_32,
-                 tile);
+    launch_shares(split    ? kernels::gemm_mma_split
+                  : turned ? many ? kernels::gemm_mma_turned_128 : kernels::gemm_mma_turned_32
+                  : many   ? kernels::gemm_mma_128
+                           : kernels::gemm_mma_32,
+                  tile);
   } else {
     launcher.launch(kernels::gemm_exact, {(n + gemm_exact_tile - 1) / gemm_exact_tile, (m + gemm_exact_tile - 1) / gemm_exact_tile, 1}, 256,
                     p);
