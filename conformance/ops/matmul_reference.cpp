@@ -123,45 +123,54 @@ class Matmul {
   struct Weight {
     double value, size;  // size: |value|, or that of its parts
   };
-  static Weight weight_at(const std::vector<double>& values, const std::vector<double>& sizes, std::size_t i) {
-    return {values[i], sizes.empty() ? std::fabs(values[i]) : sizes[i]};
-  }
+  /// A column of b in f64: element l lies `l * step` behind the first.
+  struct Column {
+    const double *value = nullptr, *size = nullptr;  // size: null where it is |value|; value: null where elements are read one by one
+    std::int64_t step = 1, first = 0;                // first: its place in b, for those
+
+    Weight at(const Tensor& b, std::int64_t l) const {
+      Weight one{};
+      if (value == nullptr) {
+        b.read_sized(first + l, 1, &one.value, &one.size);
+        return one;
+      }
+      one.value = value[l * step];
+      one.size = size == nullptr ? std::fabs(one.value) : size[l * step];
+      return one;
+    }
+  };
   /// `sizes` only where they are not the values'.
   void read_b(std::int64_t first, std::int64_t count, std::vector<double>& values, std::vector<double>& sizes) const {
+    values.resize(static_cast<std::size_t>(count));
     if (!parts_) return b_.read(first, count, values.data());
     sizes.resize(values.size());
     b_.read_sized(first, count, values.data(), sizes.data());
   }
-  /// Element l of row `column` of b. All of b is kept where it is small, else one row at a time, else (sparse a) single elements.
-  Weight weight(std::int64_t b_batch, std::int64_t column, std::int64_t l) {
+  static Column column_of(const std::vector<double>& values, const std::vector<double>& sizes, std::int64_t at, std::int64_t step) {
+    return {values.data() + at, sizes.empty() ? nullptr : sizes.data() + at, step, 0};
+  }
+  /// All of b is kept where it is small, else one row of it at a time, else (sparse a) single elements are read.
+  Column column_of_b(std::int64_t b_batch, std::int64_t column) {
     const std::int64_t matrix = b_batch * shape_.n * shape_.k, first = matrix + column * shape_.k;
     if (shape_.b_transposed || b_.count() <= 1 << 22) {
-      if (b_all_.empty()) {
-        b_all_.resize(static_cast<std::size_t>(b_.count()));
-        read_b(0, b_.count(), b_all_, b_all_sizes_);
-      }
-      return weight_at(b_all_, b_all_sizes_, static_cast<std::size_t>(shape_.b_transposed ? matrix + l * shape_.n + column : first + l));
+      if (b_all_.empty()) read_b(0, b_.count(), b_all_, b_all_sizes_);
+      return shape_.b_transposed ? column_of(b_all_, b_all_sizes_, matrix + column, shape_.n) : column_of(b_all_, b_all_sizes_, first, 1);
     }
-    if (a_values_.at.size() * 16 < static_cast<std::size_t>(shape_.k)) {
-      Weight one{};
-      b_.read_sized(first + l, 1, &one.value, &one.size);
-      return one;
-    }
+    if (a_values_.at.size() * 16 < static_cast<std::size_t>(shape_.k)) return {nullptr, nullptr, 1, first};
     if (b_first_ != first) {
-      b_row_.resize(static_cast<std::size_t>(shape_.k));
       read_b(first, shape_.k, b_row_, b_row_sizes_);
       b_first_ = first;
     }
-    return weight_at(b_row_, b_row_sizes_, static_cast<std::size_t>(l));
+    return column_of(b_row_, b_row_sizes_, 0, 1);
   }
 
   void judge_output(std::int64_t output, ExpectedOutput& y) {
     const std::int64_t row = output / shape_.n, column = output % shape_.n;
     const Row& a = row_of_a(row);
-    const std::int64_t b_batch = batch_of_b(row / shape_.m);
+    const Column weights = column_of_b(batch_of_b(row / shape_.m), column);
     double sum = 0, scale = 0, parts = 0, variance = 0;
-    for (std::size_t i = 0; i < a.at.size(); ++i) {
-      const Weight b = weight(b_batch, column, a.at[i]);
+    for (std::size_t i = 0, n = a.at.size(); i < n; ++i) {
+      const Weight b = weights.at(b_, a.at[i]);
       const double product = a.value[i] * b.value, moved = a.step[i] * b.value;
       sum += product;
       scale += std::fabs(product);

@@ -23,7 +23,6 @@ std::uint32_t bit_address(const quern_format_piece& piece, std::uint32_t entry) 
 }
 
 std::uint64_t get_bits(const std::byte* block, std::uint32_t at, std::uint32_t count) noexcept {
-  if (at % 8 + count <= 8) return static_cast<std::uint64_t>(block[at / 8]) >> at % 8 & ((1u << count) - 1);
   std::uint64_t value = 0;
   std::uint32_t have = 0;
   while (have < count) {
@@ -130,6 +129,10 @@ BlockFormat::BlockFormat(const quern_format& format) : format_(&format), numbers
   }
   if (field(QUERN_ROLE_CODE) == nullptr || field(QUERN_ROLE_SUPER_SCALE) == nullptr)
     throw std::logic_error("a format without codes or scale");
+  const Field& code = *field(QUERN_ROLE_CODE);
+  if (code.width > 8) throw std::logic_error("a code of more than 8 bits");
+  code_values_ = numbers_;
+  for (std::uint64_t bits = code_values_.size(); bits >> code.width == 0; ++bits) code_values_.push_back(number(code, bits));
 }
 
 const BlockFormat::Field* BlockFormat::field(std::uint32_t role) const noexcept {
@@ -138,14 +141,28 @@ const BlockFormat::Field* BlockFormat::field(std::uint32_t role) const noexcept 
   return nullptr;
 }
 
-std::uint64_t BlockFormat::raw(const Field& field, const std::byte* block, std::uint32_t e) noexcept {
+inline std::uint64_t BlockFormat::BitRun::of(const std::byte* block) const noexcept {
+  if (at % 8 + bits <= 8) return (static_cast<std::uint64_t>(block[at / 8]) >> at % 8 & ((1u << bits) - 1)) << shift;
+  return get_bits(block, at, bits) << shift;
+}
+
+inline void BlockFormat::BitRun::put(std::byte* block, std::uint64_t value) const noexcept {
+  if (at % 8 + bits > 8) return put_bits(block, at, bits, value >> shift);
+  const std::uint32_t mask = (1u << bits) - 1, others = static_cast<std::uint32_t>(block[at / 8]) & ~(mask << at % 8);
+  block[at / 8] = static_cast<std::byte>(others | (static_cast<std::uint32_t>(value >> shift) & mask) << at % 8);
+}
+
+inline std::uint64_t BlockFormat::raw(const Field& field, const std::byte* block, std::uint32_t e) noexcept {
   std::uint64_t bits = 0;
-  for (const BitRun& run : field.of(e)) bits += get_bits(block, run.at, run.bits) << run.shift;
+  for (const BitRun& run : field.of(e)) bits += run.of(block);
   return bits;
 }
 
 double BlockFormat::number(const Field& field, const std::byte* block, std::uint32_t e) noexcept {
-  const std::uint64_t bits = raw(field, block, e);
+  return number(field, raw(field, block, e));
+}
+
+double BlockFormat::number(const Field& field, std::uint64_t bits) noexcept {
   if (field.stored == QUERN_STORED_F16) return f16_value(static_cast<std::uint16_t>(bits));
   if (field.stored == QUERN_STORED_F32) return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   auto value = static_cast<std::int64_t>(bits);
@@ -171,7 +188,7 @@ void BlockFormat::decode_block(const std::byte* block, double* scaled, double* m
                                                                            : 0.0;
     const double zero_point = zero == nullptr ? 0.0 : number(*zero, block, g);
     for (std::uint32_t i = g * in_group; i < (g + 1) * in_group; ++i) {
-      scaled[i] = factor * ((numbers_.empty() ? number(code, block, i) : numbers_[raw(code, block, i)]) - zero_point);
+      scaled[i] = factor * (code_values_[raw(code, block, i)] - zero_point);
       minimum[i] = offset;
     }
   }
@@ -203,11 +220,11 @@ void BlockFormat::set_entry(std::byte* block, std::uint32_t role, std::uint32_t 
   const Field* f = field(role);
   if (f == nullptr) return;
   if (e >= f->entries()) throw std::out_of_range("a field has no such entry");
-  for (const BitRun& run : f->of(e)) put_bits(block, run.at, run.bits, bits >> run.shift);
+  for (const BitRun& run : f->of(e)) run.put(block, bits);
 }
 
-void BlockFormat::fill_codes(std::byte* block, std::uint64_t number, BlockData data, const CounterRandom& random) const {
-  const std::vector<std::uint64_t> chosen = codes_for(data, numbers_);
+void BlockFormat::fill_codes(std::byte* block, std::uint64_t number, BlockData data, const std::vector<std::uint64_t>& chosen,
+                             const CounterRandom& random) const {
   const std::uint64_t half_of_codes = std::uint64_t{1} << (field(QUERN_ROLE_CODE)->width - 1);
   for (const Field& f : fields_) {
     if (f.stored == QUERN_STORED_F16 || f.stored == QUERN_STORED_F32) continue;
@@ -229,7 +246,7 @@ void BlockFormat::fill_codes(std::byte* block, std::uint64_t number, BlockData d
       if (f.role == QUERN_ROLE_SCALE && data == BlockData::positive && f.stored == QUERN_STORED_INT) bits &= values / 2 - 1;
       if (f.role == QUERN_ROLE_MIN && data == BlockData::positive) bits = 0;
       if (f.role == QUERN_ROLE_MIN && data == BlockData::usual) bits = (raw(*field(QUERN_ROLE_SCALE), block, e) & ~3ull) | (bits & 3);
-      for (const BitRun& run : f.of(e)) put_bits(block, run.at, run.bits, bits >> run.shift);
+      for (const BitRun& run : f.of(e)) run.put(block, bits);
     }
   }
 }
@@ -239,10 +256,11 @@ void BlockFormat::fill(std::byte* blocks, std::int64_t block_count, BlockData da
   const bool offset_formula = format_->formula == QUERN_FORMULA_OFFSET;
   const Field& code = *field(QUERN_ROLE_CODE);
   const double middle = static_cast<double>((std::int64_t{1} << code.width) - 1) / 2.0 - static_cast<double>(code.bias);
+  const std::vector<std::uint64_t> chosen = codes_for(data, numbers_);
   for (std::int64_t b = 0; b < block_count; ++b) {
     std::byte* block = blocks + b * format_->block_bytes;
     const auto i = static_cast<std::uint64_t>(b);
-    fill_codes(block, i, data, random.stream(1));
+    fill_codes(block, i, data, chosen, random.stream(1));
     const std::uint16_t scale = super_scale(data, random.stream(2), i);
     const auto as_f32 = std::bit_cast<std::uint32_t>(static_cast<float>(f16_value(scale)));
     set_entry(block, QUERN_ROLE_SUPER_SCALE, 0, field(QUERN_ROLE_SUPER_SCALE)->stored == QUERN_STORED_F32 ? as_f32 : scale);

@@ -44,6 +44,8 @@ class BlockFormat {
  private:
   struct BitRun {  // (bits of the block at `at`) << shift
     std::uint32_t at, bits, shift;
+    std::uint64_t of(const std::byte* block) const noexcept;
+    void put(std::byte* block, std::uint64_t value) const noexcept;
   };
   struct Field {
     std::uint32_t role = 0, stored = 0, width = 0;
@@ -57,11 +59,15 @@ class BlockFormat {
   const Field* field(std::uint32_t role) const noexcept;
   static std::uint64_t raw(const Field& field, const std::byte* block, std::uint32_t e) noexcept;
   static double number(const Field& field, const std::byte* block, std::uint32_t e) noexcept;
+  static double number(const Field& field, std::uint64_t bits) noexcept;
   void decode_block(const std::byte* block, double* scaled, double* minimum) const;
-  void fill_codes(std::byte* block, std::uint64_t number, BlockData data, const CounterRandom& random) const;
+  /// `chosen`: the codes to draw from; empty: all.
+  void fill_codes(std::byte* block, std::uint64_t number, BlockData data, const std::vector<std::uint64_t>& chosen,
+                  const CounterRandom& random) const;
 
   const quern_format* format_;
-  std::vector<double> numbers_;  // of the codes, where these are no integers
+  std::vector<double> numbers_;      // of the codes, where these are no integers
+  std::vector<double> code_values_;  // of each code, as a block is decoded
   std::vector<Field> fields_;
 };
 
