@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -33,24 +34,51 @@ struct Weights {
   std::vector<double> value, size;
 };
 
-/// Four sums side by side: their order is free in f64, and compilers keep them in vectors.
-Sums multiply(const Row& a, const Weights& b, std::int64_t k) {
-  double product[4] = {}, size[4] = {}, squares[4] = {};
+/// Four elements side by side: the order of sums is free in f64.
+using Four = double __attribute__((vector_size(4 * sizeof(double))));
+
+struct FourSums {
+  Four product{}, size{}, variance{};
+};
+
+[[gnu::always_inline]] inline Sums multiply_as_compiled(const Row& a, const Weights& b, std::int64_t k) {
   const double *const x = a.value, *const x_size = a.size.data(), *const variance = a.variance.data();
   const double *const w = b.value.data(), *const w_size = b.size.data();
-  const auto add = [&](std::int64_t first, std::int64_t lane) {
-    const std::int64_t l = first + lane;
-    product[lane] += x[l] * w[l];
-    size[lane] += x_size[l] * w_size[l];
-    squares[lane] += variance[l] * w[l] * w[l];
+  FourSums sums[2];
+  const auto add = [&](FourSums& to, std::int64_t first) {
+    const auto load = [first](Four& four, const double* from) { std::memcpy(&four, from + first, sizeof four); };
+    Four x_at, w_at, x_size_at, w_size_at, variance_at;
+    load(x_at, x), load(w_at, w), load(x_size_at, x_size), load(w_size_at, w_size), load(variance_at, variance);
+    to.product += x_at * w_at;
+    to.size += x_size_at * w_size_at;
+    to.variance += variance_at * w_at * w_at;
   };
-  const std::int64_t whole = k / 4 * 4;
-  for (std::int64_t first = 0; first < whole; first += 4)
-    for (std::int64_t lane = 0; lane < 4; ++lane) add(first, lane);
-  for (std::int64_t lane = 0; lane < k - whole; ++lane) add(whole, lane);
-  return {(product[0] + product[1]) + (product[2] + product[3]), (size[0] + size[1]) + (size[2] + size[3]),
-          (squares[0] + squares[1]) + (squares[2] + squares[3])};
+  std::int64_t first = 0;
+  for (; first + 8 <= k; first += 8) add(sums[0], first), add(sums[1], first + 4);
+  const auto sum = [](const Four& one, const Four& other) {
+    const Four both = one + other;
+    return (both[0] + both[1]) + (both[2] + both[3]);
+  };
+  Sums all = {sum(sums[0].product, sums[1].product), sum(sums[0].size, sums[1].size), sum(sums[0].variance, sums[1].variance)};
+  for (; first < k; ++first) {
+    all.product += x[first] * w[first];
+    all.size += x_size[first] * w_size[first];
+    all.variance += variance[first] * w[first] * w[first];
+  }
+  return all;
 }
+
+#if defined(__x86_64__)
+/// The same operations in the same order, so the same bits: AVX2 alone has no fused multiply-add.
+[[gnu::target("avx2")]] Sums multiply_avx2(const Row& a, const Weights& b, std::int64_t k) { return multiply_as_compiled(a, b, k); }
+
+Sums multiply(const Row& a, const Weights& b, std::int64_t k) {
+  static const bool avx2 = __builtin_cpu_supports("avx2");
+  return avx2 ? multiply_avx2(a, b, k) : multiply_as_compiled(a, b, k);
+}
+#else
+Sums multiply(const Row& a, const Weights& b, std::int64_t k) { return multiply_as_compiled(a, b, k); }
+#endif
 
 std::uint32_t conversions(const NodeCall& call) { return call.numerics == Numerics::fast ? call.node.fast_conversions : 0; }
 
