@@ -135,9 +135,7 @@ class Setting {
   const char* name_;
 };
 
-TEST_F(QueueCancel, TheCallEndsWithTheStepInFlight) {
-  ends_with_the_step_in_flight();
-}
+TEST_F(QueueCancel, TheCallEndsWithTheStepInFlight) { ends_with_the_step_in_flight(); }
 
 TEST_F(QueueCancel, TheCallEndsWithTheStepInFlightWhereNoRunHearsOfIt) {
   const Setting deaf("QUERN_TEST_DEAF");
