@@ -252,6 +252,18 @@ class Gate(unittest.TestCase):
                 self.assertEqual(done.returncode, 1 if change in self.breaks else 0, f"{change}: {done.stdout}{done.stderr}")
 
 
+    def test_functions_stay_and_come_with_the_version_of_their_release(self):
+        sys.path.insert(0, str(HERE))
+        import abi_gate
+
+        released = {"one@@QUERN_1", "two@@QUERN_1"}
+        self.assertEqual(list(abi_gate.moved(released, released | {"three@@QUERN_1.9"}, "R")), [])
+        for present, name in ((released - {"two@@QUERN_1"}, "two"), (released | {"three@@QUERN_1"}, "three"),
+                              ({"one@@QUERN_1", "two@@QUERN_1.9"}, "two")):
+            (said,) = abi_gate.moved(released, present, "R")
+            self.assertIn(name, said)
+
+
 @unittest.skipUnless(os.environ.get("QUERN_LATER_HOST"), "QUERN_LATER_HOST is not set: a build with -DQUERN_ABI_LATER=1")
 class StoredPluginsOnALaterHost(StoredPlugins):
     program = pathlib.Path(os.environ.get("QUERN_LATER_HOST", "/")) / "bin/quern"
