@@ -67,7 +67,7 @@ extern "C" {
 
 /* ---- Version and errors -------------------------------------------------------------------------------- */
 
-/* "0.1.0", a static string. Never fails. */
+/* "0.2.0", a static string. Never fails. */
 QUERN_API const char *quern_version(void);
 
 /* How this library was built, one line for people: compiler, build type, sanitizer, commit if known. Static.
