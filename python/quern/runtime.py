@@ -17,7 +17,7 @@ _LEVELS = {"trace": 1, "debug": 2, "info": 3, "warn": 4, "error": 5, "off": 6}
 
 
 def version() -> str:
-    """Of the library, "0.1.0"."""
+    """Of the library, "0.2.0"."""
     return cast(bytes, _abi.lib.quern_version()).decode()
 
 

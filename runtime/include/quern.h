@@ -67,7 +67,7 @@ extern "C" {
 
 /* ---- Version and errors -------------------------------------------------------------------------------- */
 
-/* "0.1.0", a static string. Never fails. */
+/* "0.2.0", a static string. Never fails. */
 QUERN_API const char *quern_version(void);
 
 /* How this library was built, one line for people: compiler, build type, sanitizer, commit if known. Static.
@@ -515,9 +515,10 @@ QUERN_API quern_status quern_session_create(quern_model *model, const quern_sess
 QUERN_API void quern_session_release(quern_session *session);
 
 /* Ends the generate, evaluate or bench call that runs on the session, if any: on a CPU within some 50 ms, on a
- * GPU after its step. Generate then returns QUERN_OK with finish CANCELLED, evaluate returns QUERN_CANCELLED.
- * The sequences hold what they held before the step that was ended. Any thread, and safe in a signal handler: it
- * only sets flags. Without a running call it does nothing. */
+ * GPU after the step that it computes then. Generate then returns QUERN_OK with finish CANCELLED, evaluate returns
+ * QUERN_CANCELLED. The sequences hold what they held before the step that was ended. Where a GPU was given steps behind that
+ * one, at most three, it ends them behind the call. The session's next call that computes waits for them, and its
+ * release does. Any thread, and safe in a signal handler: it only sets flags. Without a running call it does nothing. */
 QUERN_API void quern_cancel(quern_session *session);
 
 /* How many tokens a sequence holds. Errors: QUERN_INVALID_ARGUMENT for a sequence that the session does not

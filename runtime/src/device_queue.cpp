@@ -204,8 +204,8 @@ void DeviceQueue::land(std::uint64_t reached) noexcept {
   if (done_ < reached) done_.store(reached, std::memory_order_release);
 }
 
-/// A wait failed, and its caller is gone.
-void DeviceQueue::forget_landings() noexcept {
+void DeviceQueue::forget_results() noexcept {
+  if (synchronous()) return;
   const std::scoped_lock lock(landing_mutex_);
   for (Landing& landing : rooms_->landings) landing.to = {};
 }
@@ -250,7 +250,7 @@ void DeviceQueue::wait(std::uint64_t point) {
       }
     }
   } catch (...) {
-    forget_landings();
+    forget_results();
     throw;
   }
   land(point);

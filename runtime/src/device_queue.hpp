@@ -67,6 +67,8 @@ class DeviceQueue {
   void wait() { wait(last()); }
   /// The runs in flight were cancelled, or no longer are. Safe in a signal handler.
   void expect_end(bool cancelled) noexcept { cancelled_ = cancelled; }
+  /// Nobody waits for the downloads in flight any longer: what they name on the host may go.
+  void forget_results() noexcept;
   /// As wait(), before memory is freed that work in flight may name: a lost device does no more work.
   void drain() noexcept;
 
@@ -83,7 +85,6 @@ class DeviceQueue {
   void download_piece(std::span<std::byte> to, const quern_span& from);
   void require_there() const;
   void land(std::uint64_t reached) noexcept;
-  void forget_landings() noexcept;
   [[noreturn]] void lose(std::string_view since) const;
 
   /// Room for sources of uploads in flight. One half is filled while the device reads the other.

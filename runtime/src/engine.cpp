@@ -238,9 +238,11 @@ class Engine::StepTrace {
 bool Engine::follow(const SamplerInput& sampler, std::uint32_t followers) {
   if (followers_in_flight_ == 0) return false;
   const StepTrace traced(*this);
+  std::vector<std::int32_t>& held = tokens_[followed_slot_];
+  const std::size_t before = held.size();
   try {
     program_->wait_for(first_follower_);
-    tokens_[followed_slot_].push_back(sampled_[0]);
+    held.push_back(sampled_[0]);
     sampled_[0] = followers_[first_follower_].sampled;
     logprob_[0] = followers_[first_follower_].logprob;
     first_follower_ = (first_follower_ + 1) % this->followers();
@@ -251,6 +253,7 @@ bool Engine::follow(const SamplerInput& sampler, std::uint32_t followers) {
       traced.add(1, 1, 0);
     }
   } catch (...) {
+    held.resize(before);
     drop_followers();
     throw;
   }
@@ -285,7 +288,7 @@ void Engine::write_round(std::uint32_t next, std::int32_t position, std::int32_t
 
 void Engine::drop_followers() noexcept {
   if (followers_in_flight_ == 0) return;
-  program_->drain();
+  program_->give_up();
   pages_.truncate(followed_slot_, static_cast<std::uint32_t>(tokens_[followed_slot_].size()));
   followers_in_flight_ = 0;
 }

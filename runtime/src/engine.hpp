@@ -65,7 +65,7 @@ class Engine {
   /// Makes the next follower the last step, as if its row had been given to step(), by `sampler`. False: there is none. `followers`: how many
   /// may follow it; where the device takes work before it is done with what it has, others go behind those in flight. Throws as step() does.
   bool follow(const SamplerInput& sampler, std::uint32_t followers);
-  /// Forgets the followers that are left, once the device is done with them.
+  /// Forgets the followers that are left, and does not wait for them: the next step does, as clear_cancel() and the destructor do.
   void drop_followers() noexcept;
   /// Of the last step, by output.
   std::int32_t sampled(std::uint32_t output) const { return sampled_.at(output); }

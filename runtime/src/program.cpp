@@ -388,6 +388,7 @@ void Program::wait_for(std::uint32_t follower) {
 
 void Program::run(const std::vector<RunBound>& bounds, const Results& results, std::span<const Results> followers) {
   const auto count = static_cast<std::uint32_t>(followers.size());
+  settle();
   try {
     for (Part& part : parts_) {
       for (const std::size_t index : part.copies_in) copy(transfers_[index], bound_bytes(transfers_[index].value, bounds));
@@ -410,15 +411,26 @@ void Program::run(const std::vector<RunBound>& bounds, const Results& results, s
     queue_of(parts_[0]).wait(first);
     if (std::exchange(parts_[0].in_flight, false)) parts_[0].plan->check(0, 1);
   } catch (...) {
-    drain();
+    give_up();
+    if (count == 0) settle();  // that is one step; its caller may free what it names
     throw;
   }
+}
+
+void Program::give_up() noexcept {
+  for (const std::shared_ptr<DeviceQueue>& queue : queues_)
+    if (queue != nullptr) queue->forget_results();
+  for (Part& part : parts_) part.in_flight = false;
+  given_up_ = true;
 }
 
 void Program::drain() noexcept {
   for (const std::shared_ptr<DeviceQueue>& queue : queues_)
     if (queue != nullptr) queue->drain();
-  for (Part& part : parts_) part.in_flight = false;
+}
+
+void Program::settle() noexcept {
+  if (std::exchange(given_up_, false)) drain();
 }
 
 std::vector<NodePlace> Program::node_places() const {
@@ -444,6 +456,7 @@ std::vector<Program::ToldPart> Program::told_parts() const {
 }
 
 void Program::clear_cancel() noexcept {
+  settle();
   cancelled_ = false;
   expect_end(false);
 }

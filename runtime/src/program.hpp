@@ -104,15 +104,18 @@ class Program {
   };
   using Results = std::vector<Result>;
   /// Runs the first instance within `bounds` and waits for it and its results. So many followers go behind it, each with its results, which
-  /// are there when wait_for() returned. Throws what a device throws; nothing is in flight then. Error(QUERN_CANCELLED) after cancel().
+  /// are there when wait_for() returned. Throws what a device throws; nothing is in flight then, and with followers all is
+  /// given up. Error(QUERN_CANCELLED) after cancel().
   void run(const std::vector<RunBound>& bounds, const Results& results = {}, std::span<const Results> followers = {});
   /// Starts one follower more, behind those in flight; the same one has been waited for.
   void start_follower(std::uint32_t follower, const Results& results);
   void wait_for(std::uint32_t follower);
-  /// Nothing of this program is in flight behind it.
-  void drain() noexcept;
+  /// What is in flight ends for nobody: its results go nowhere. The next run, clear_cancel() and the destructor wait for it, so that it
+  /// keeps what it names until its end.
+  void give_up() noexcept;
   /// From any thread: ends the run in flight, and those to come until clear_cancel().
   void cancel() noexcept;
+  /// Waits for what was given up first: a cancelled run is given less time than another.
   void clear_cancel() noexcept;
 
   /// Runs from here on are recorded there; null: none is.
@@ -154,6 +157,8 @@ class Program {
   using Place = std::pair<graph::ValueId, std::uint32_t>;  // value, device
 
   void expect_end(bool cancelled) noexcept;
+  void drain() noexcept;
+  void settle() noexcept;
   graph::ValueId root(graph::ValueId value) const;
   DeviceQueue& queue_of(const Part& part) const { return *queues_[part.device]; }
   void copy(const Transfer& transfer, std::uint64_t bytes);
@@ -194,6 +199,7 @@ class Program {
   std::vector<std::byte> staging_;
   Trace* trace_ = nullptr;
   std::atomic<bool> cancelled_{false};
+  bool given_up_ = false;  // something that may be in flight still
   std::uint64_t bytes_moved_ = 0;
   std::uint64_t state_bytes_ = 0, scratch_bytes_ = 0, io_bytes_ = 0;
   std::vector<std::shared_ptr<DeviceQueue>> queues_;  // by device

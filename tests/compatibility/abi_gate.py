@@ -2,7 +2,7 @@
 """The C ABI of libquern.so and of the plugins against that of each stored release, by abidiff (libabigail).
 
   abi_gate.py LIBQUERN            every difference has to be an append: a new function, members behind the last one of a struct; and the library
-                                  still exports, with the same versions, all that the stored one does
+                                  exports with each symbol version of the stored one what that does, no less and no more
   abi_gate.py --write FOLDER      describes the present headers as FOLDER/*.abi.xz
   abi_gate.py --pair OLD NEW      two libraries
 
@@ -59,7 +59,7 @@ def describe(library, out):
 def exported(library):
     """name@version of each function that the library exports."""
     out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
-    return {line.split()[-1] for line in out.splitlines()}
+    return {line.split()[-1] for line in out.splitlines() if line.split()[-2] != "A"}  # A: a version itself
 
 
 def refusals(report):
@@ -90,6 +90,16 @@ def difference(old, new):
     return list(refusals(done.stdout))
 
 
+def moved(stored, present, release):
+    """A line for each name@version that is gone, or that came later under a version of the release."""
+    versions = {symbol.partition("@")[2] for symbol in stored}
+    for symbol in sorted(stored - present):
+        yield f"libquern.so no longer exports {symbol}, which {release} did"
+    for symbol in sorted(present - stored):
+        if symbol.partition("@")[2] in versions:
+            yield f"libquern.so exports {symbol}, which {release} did not: libquern.map has to name it in the node of a later release"
+
+
 def check_releases(releases, library, folder):
     """A line for each difference that is no append."""
     present = build(folder)
@@ -102,8 +112,7 @@ def check_releases(releases, library, folder):
         with tarfile.open(release / "host.tar.xz") as archive:
             file = archive.extractfile(next(m for m in archive if m.isfile() and "/libquern.so." in m.name))
             (pathlib.Path(folder) / "stored.so").write_bytes(file.read())
-        for symbol in sorted(exported(pathlib.Path(folder) / "stored.so") - exported(library)):
-            yield f"libquern.so no longer exports {symbol}, which {release.name} did"
+        yield from moved(exported(pathlib.Path(folder) / "stored.so"), exported(library), release.name)
 
 
 def main(arguments):

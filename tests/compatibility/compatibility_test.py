@@ -139,8 +139,10 @@ class StoredPlugins(Case):
     def test_pass_the_conformance_suite_of_this_tree(self):
         groups = [word for group in ("elementwise", "norm", "matmul", "rope", "attention", "softmax", "rows") for word in ("--group", group)]
         for release in RELEASES:
-            self.run_program(self.suite, "run", "--backend", "cpu", "--profile", "quick", *groups, "--jobs", "2",
-                             "--exclusions", release / "not_yet.txt", "--journal", self.folder / f"{release.name}.jsonl", QUERN_BACKEND_PATH=str(self.plugins[release.name]))
+            not_yet = release / "not_yet.txt"  # written once the suite asks for more than the release has
+            excluded = ["--exclusions", not_yet] if not_yet.exists() else []
+            self.run_program(self.suite, "run", "--backend", "cpu", "--profile", "quick", *groups, "--jobs", "2", *excluded,
+                             "--journal", self.folder / f"{release.name}.jsonl", QUERN_BACKEND_PATH=str(self.plugins[release.name]))
 
     def test_sample_passes_its_own_tests(self):
         for release in RELEASES:
@@ -175,11 +177,13 @@ class PresentPlugins(Case):
     def test_cuda_waits_for_a_host_that_makes_no_queues(self):
         """Its devices take work on queues, which hosts of minor 0 do not have."""
         settings = {"QUERN_ALLOW_DEV_PLUGINS": "1", "LD_LIBRARY_PATH": str(BUILD / "tests/fake_drivers/counting")}
-        for host in self.hosts.values():
+        for name, host in self.hosts.items():
+            if facts(HERE / name)["abi_minor"] >= 1:
+                continue
             said = json.loads(self.run_program(host / "bin/quern", "run", SOURCE / "tests/data/gguf/micro-llama-q8_0.gguf", "The capital of", "--raw",
                                                "--max-tokens", STEPS, "--temperature", 0, "--logit-bias", "2=-inf", "--json", "--backend", "cuda",
                                                "--backend-path", PLUGINS, **settings))
-            self.assertEqual((said["backend"], len(said["ids"])), ("cuda", STEPS))
+            self.assertEqual((said["backend"], len(said["ids"])), ("cuda", STEPS), name)
 
 
 class LaterPlugin(Case):
@@ -250,6 +254,18 @@ class Gate(unittest.TestCase):
             for number, change in enumerate(((None,) + self.appends + self.breaks)):
                 done = subprocess.run([sys.executable, HERE / "abi_gate.py", "--pair", old, self.library(str(number), change)], capture_output=True, text=True)
                 self.assertEqual(done.returncode, 1 if change in self.breaks else 0, f"{change}: {done.stdout}{done.stderr}")
+
+
+    def test_functions_stay_and_come_with_the_version_of_their_release(self):
+        sys.path.insert(0, str(HERE))
+        import abi_gate
+
+        released = {"one@@QUERN_1", "two@@QUERN_1"}
+        self.assertEqual(list(abi_gate.moved(released, released | {"three@@QUERN_1.9"}, "R")), [])
+        for present, name in ((released - {"two@@QUERN_1"}, "two"), (released | {"three@@QUERN_1"}, "three"),
+                              ({"one@@QUERN_1", "two@@QUERN_1.9"}, "two")):
+            (said,) = abi_gate.moved(released, present, "R")
+            self.assertIn(name, said)
 
 
 @unittest.skipUnless(os.environ.get("QUERN_LATER_HOST"), "QUERN_LATER_HOST is not set: a build with -DQUERN_ABI_LATER=1")

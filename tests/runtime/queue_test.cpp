@@ -3,11 +3,10 @@
 // The same ops behind buffers, on a synchronous device, say what the answers are. The plugin ends the process where the runtime destroys
 // what is in flight.
 #include "api_support.hpp"
+#include "hanging_run.hpp"
 #include "support/test_clock.hpp"
 
 #include "quern/quern_ops.h"
-
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -168,33 +167,6 @@ TEST(Queue, ASavedSessionGoesOn) {
   EXPECT_EQ(draw(other.get(), more), std::vector<std::int32_t>(all.begin() + 10, all.end()));
 }
 
-struct Stop {
-  quern_session* session;
-  std::size_t after, seen = 0;
-  static int take(void* user, const quern_token_event*) {
-    auto& stop = *static_cast<Stop*>(user);
-    if (++stop.seen == stop.after) quern_cancel(stop.session);
-    return 0;
-  }
-};
-
-TEST(Queue, ACancelIsHeardWhileStepsAreInFlight) {
-  const auto queued = runtime_of("queued");
-  const auto model = model_of(queued.get());
-  const auto session = make_session(model.get());
-  const std::vector<std::int32_t> all = draw(make_session(model.get()).get(), request(prompt, 0, 40));
-  for (const std::size_t after : {1u, 2u, 9u, 10u}) {
-    ASSERT_EQ(quern_sequence_truncate(session.get(), 0, 0), QUERN_OK);
-    Stop stop{session.get(), after};
-    quern_request r = request(prompt, 0, 100);
-    r.on_token = Stop::take;
-    r.user = &stop;
-    const std::vector<std::int32_t> ids = draw(session.get(), r);
-    EXPECT_EQ(ids, std::vector<std::int32_t>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(after)));  // none behind the cancel
-    EXPECT_EQ(draw(session.get(), request(prompt, 0, 40)), all) << "after a cancel";
-  }
-}
-
 struct ReleaseTensor {
   void operator()(quern_tensor* tensor) const { quern_tensor_release(tensor); }
 };
@@ -228,30 +200,6 @@ TEST(Queue, TensorsAreReachedThroughTheDevicesOwnQueue) {
   ASSERT_EQ(quern_tensor_read(tensors[3].get(), 0, found.data(), found.size() * 4), QUERN_OK) << quern_last_error();
   EXPECT_EQ(found, expected);
 }
-
-/// The first run that the device is given stays in its queue for ever, as long as the object lives.
-class HangingRun {
- public:
-  HangingRun() {
-    EXPECT_EQ(::pipe(ends_), 0);
-    ::setenv("QUERN_TEST_WAIT", std::to_string(ends_[1]).c_str(), 1);  // NOLINT(concurrency-mt-unsafe): no other thread reads it now
-    ::setenv("QUERN_TEST_FAULT", "fence_wait:hang", 1);                // NOLINT(concurrency-mt-unsafe)
-  }
-  ~HangingRun() {
-    ::unsetenv("QUERN_TEST_FAULT");  // NOLINT(concurrency-mt-unsafe)
-    ::unsetenv("QUERN_TEST_WAIT");   // NOLINT(concurrency-mt-unsafe)
-    for (const int end : ends_) ::close(end);
-  }
-  HangingRun(const HangingRun&) = delete;
-  HangingRun& operator=(const HangingRun&) = delete;
-  void wait_until_it_hangs() const {
-    char byte = 1;
-    EXPECT_EQ(::read(ends_[0], &byte, 1), 1);
-  }
-
- private:
-  int ends_[2] = {-1, -1};
-};
 
 quern_status generate(quern_session* session) {
   const quern_request r = request(prompt, 0, 4);

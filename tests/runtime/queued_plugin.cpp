@@ -1,6 +1,9 @@
 // The buffered device behind queues: the CPU backend's ops in memory of its own, without QUERN_CAP_SYNCHRONOUS, so that whole models run on
 // queues and fences. Fresh memory is NaN. A host that destroys what is in flight ends the process.
 // QUERN_TEST_FAULT=fence_wait:hang leaves a run in its queue for ever, so that no fence behind it is signalled (test_fault.hpp).
+// A queue that is made while QUERN_TEST_STEPS is set ("5,7") does nothing before it is waited for, nor beyond that point. It puts an s into pipe 5 for
+// each submit and a b as a run begins, which then takes a byte from pipe 7 first.
+// While QUERN_TEST_DEAF is set, no run hears of a cancel, as none on a card does.
 // While QUERN_TEST_FAIL_FOLLOWERS is set, runs of all instances of a plan but its first fail. QUERN_TEST_REFUSED_OP is the id of an op that
 // the device does not have.
 #include "base_plugin.hpp"
@@ -18,6 +21,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <deque>
 #include <functional>
 #include <map>
@@ -25,7 +29,7 @@
 #include <thread>
 
 struct quern_fence {
-  std::uint64_t value, promised;
+  std::uint64_t value, promised, wanted;  // wanted: what was waited for
 };
 
 struct quern_instance {
@@ -54,9 +58,27 @@ struct Job {
 
 }  // namespace
 
+/// What QUERN_TEST_STEPS names.
+struct Steps {
+  int told = -1, allowed = -1;
+  Steps() {
+    if (const char* pipes = std::getenv("QUERN_TEST_STEPS")) std::sscanf(pipes, "%d,%d", &told, &allowed);
+  }
+  bool watched() const { return told >= 0; }
+  void tell(char event) const {
+    if (watched() && ::write(told, &event, 1) != 1) std::abort();
+  }
+  void begin_run() const {
+    char byte = 0;
+    tell('b');
+    if (watched() && ::read(allowed, &byte, 1) != 1) std::abort();
+  }
+};
+
 struct quern_queue {
   std::deque<Job> jobs;
   bool stop = false;
+  const Steps steps;
   std::thread thread{[this] { work(); }};
 
   void work() {
@@ -66,6 +88,8 @@ struct quern_queue {
       if (jobs.empty()) return;
       Job& job = jobs.front();
       changed.wait(lock, [&] { return std::ranges::all_of(job.waits, [](const quern_point& p) { return p.fence->value >= p.value; }); });
+      const auto wanted = [&] { return std::ranges::any_of(job.signals, [](const quern_point& p) { return p.fence->wanted >= p.value; }); };
+      if (steps.watched()) changed.wait(lock, wanted);
       lock.unlock();
       job.work();
       lock.lock();
@@ -135,7 +159,7 @@ quern_status queue_destroy(quern_queue* queue, quern_error*) {
 }
 
 quern_status fence_create(quern_device*, std::uint64_t initial, std::uint32_t, quern_fence** out, quern_error* error) {
-  return guarded(error, [&] { *out = new quern_fence{initial, initial}; });
+  return guarded(error, [&] { *out = new quern_fence{initial, initial, 0}; });
 }
 quern_status fence_destroy(quern_fence* fence, quern_error*) {
   const std::scoped_lock lock(mutex);
@@ -154,6 +178,8 @@ quern_status fence_wait(quern_device*, const quern_array* points, std::uint32_t,
     const bool hangs = std::getenv("QUERN_TEST_FAULT") != nullptr;
     for (const quern_point& p : List<quern_point>(*points, "points")) {
       const auto reached = [&] { return p.fence->value >= p.value; };
+      p.fence->wanted = std::max(p.fence->wanted, p.value);
+      changed.notify_all();
       if (hangs && !reached()) {  // the test's clock may stand still, and time-outs with it
         lock.unlock();
         ::usleep(1000);
@@ -252,6 +278,7 @@ quern_status counters(quern_instance* instance, quern_counters* out, quern_error
 }
 /// Also of a run that waits in its queue: the CPU backend forgets a cancel at its submit.
 quern_status run_cancel(quern_instance* instance, quern_error* error) {
+  if (std::getenv("QUERN_TEST_DEAF") != nullptr) return QUERN_OK;
   if (instance->in_flight > 0) instance->cancelled = true;
   return base.run_cancel(instance->under, error);
 }
@@ -315,8 +342,10 @@ quern_status queued_submit(quern_device* device, quern_queue* queue, const quern
       if (run.sync != nullptr) sync = run.sync;
     }
     for (const Taken& taken : list) ++taken.run.instance->in_flight;
-    job.work = [device, list] {
+    if (queue != nullptr) queue->steps.tell('s');
+    job.work = [device, list, queue] {
       quern::test::fail_in("fence_wait");
+      queue->steps.begin_run();
       bool fine = true;
       for (const Taken& taken : list) run_now(device, taken.run, taken.bounds, fine, taken.fails);
     };

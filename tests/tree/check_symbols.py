@@ -2,7 +2,8 @@
 """Holds the exported symbols of libquern and of a plugin to their lists.
 
 The library exports exactly the names in runtime/quern.symbols, which are exactly the functions that quern.h declares with
-QUERN_API, and which debian/libquern1.symbols dates; a plugin exports its one entry.
+QUERN_API, and which debian/libquern1.symbols dates: a function of the node QUERN_1 came with 0.1.0, one of QUERN_1.X with X. A plugin exports its
+one entry.
 """
 import argparse
 import pathlib
@@ -39,10 +40,13 @@ arguments = parser.parse_args()
 listed = set((ROOT / "runtime/quern.symbols").read_text().split())
 header = (ROOT / "runtime/include/quern.h").read_text()
 declared = set(re.findall(r"QUERN_API[^;]*?\b(quern_\w+)\s*\(", header))
-mapped = set(re.findall(r"\b(quern_\w+);", (ROOT / "runtime/libquern.map").read_text()))
+nodes = re.findall(r"^(QUERN_1[.0-9]*) \{(.*?)^\}", (ROOT / "runtime/libquern.map").read_text(), re.M | re.S)
+releases = {name: node for node, body in nodes for name in re.findall(r"\b(quern_\w+);", body)}
+mapped = set(releases)
 problems = compare("quern.h", declared, listed) + compare("libquern.map", mapped, listed)
-packaged = set(re.findall(r"^ (quern_\w+)@QUERN_1 ", (ROOT / "debian/libquern1.symbols").read_text(), re.M))
-problems += compare("debian/libquern1.symbols", packaged, listed)
+dated = set(re.findall(r"^ (\S+@\S+ \S+)$", (ROOT / "debian/libquern1.symbols").read_text(), re.M))
+versions = {node: node.removeprefix("QUERN_1").removeprefix(".") or "0.1.0" for node, _ in nodes}
+problems += compare("debian/libquern1.symbols", dated, {f"{name}@{node} {versions[node]}" for name, node in [*releases.items(), *zip(versions, versions)]})
 problems += compare("libquern.so", exported(arguments.library), listed)
 problems += compare(arguments.plugin, exported(arguments.plugin), {"quern_plugin_query_v1"})
 print(*problems, sep="\n")
