@@ -85,6 +85,9 @@ void attributes_and_layouts(CaseSink& sink) {
     sink.add(make(Profile::quick, a({70, 130}), a({137, 70}), y({130, 137}), {{QUERN_KEY_TRANSPOSE_A, 1}}));
     sink.add(make(Profile::quick, a({130, 70}), a({70, 137}), y({130, 137}), {{QUERN_KEY_TRANSPOSE_B, 1}}));
     sink.add(make(Profile::quick, a({70, 130}), a({70, 137}), y({130, 137}), {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}));
+    // Sums so long that parts of them run side by side on the matrix units, of which the last is shorter.
+    sink.add(make(Profile::quick, a({70, 1630}), a({65, 1630}), y({70, 65})));
+    sink.add(make(Profile::quick, a({1630, 70}), a({1630, 65}), y({70, 65}), {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}));
     for (const std::int64_t k : {15, 16, 17, 1030}) {  // a step of shared memory, and sums so long that parts of them are made side by side
       sink.add(make(Profile::quick, a({21, k}), a({18, k}), y({21, 18})));
       sink.add(make(Profile::quick, a({k, 21}), a({k, 18}), y({21, 18}), {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}));

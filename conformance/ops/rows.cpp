@@ -249,7 +249,9 @@ void generate_backward(CaseSink& sink) {
   }
   add(Profile::quick, input(QUERN_F32, {5, 3}), QUERN_I32, Index::ends, output(QUERN_F32, {70000, 3}));
   add(Profile::full, input(QUERN_F32, {2048, 33}), QUERN_I64, Index::any, output(QUERN_F32, {70000, 33}));
-  add(Profile::quick, input(QUERN_F32, {0, 3}), QUERN_I32, Index::any, output(QUERN_F32, {4, 3}));  // zeros
+  add(Profile::full, input(QUERN_F32, {16384, 3}), QUERN_I32, Index::any, output(QUERN_F32, {150000, 3}));  // rows of a micro-batch
+  add(Profile::full, input(QUERN_F32, {16384, 3}), QUERN_I32, Index::any, output(QUERN_F32, {700, 3}));     // each row some 23 times
+  add(Profile::quick, input(QUERN_F32, {0, 3}), QUERN_I32, Index::any, output(QUERN_F32, {4, 3}));          // zeros
 }
 
 void generate_writes(CaseSink& sink, const OpUnderTest& what, std::vector<quern_dtype> tables) {

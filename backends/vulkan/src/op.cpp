@@ -25,7 +25,10 @@ std::uint64_t DeviceOffers::layout_bytes(std::string_view key, const quern_value
 std::string DeviceOffers::refuse(const sdk::OpOffer& offer, const Call& call) const {
   std::string text = offer.refuse(call);
   const Op& row = static_cast<const Op&>(offer);  // find() gives no other
-  if (!text.empty() || row.turns == nullptr || (card_.quirks & short_loops) == 0) return text;
+  if (!text.empty()) return text;
+  if (const std::uint64_t bytes = row.shared == nullptr ? 0 : row.shared(call); bytes > card_.shared_limit)
+    return concat("a kernel needs ", bytes, " bytes of shared memory here; ", card_.name, " has ", card_.shared_limit);
+  if (row.turns == nullptr || (card_.quirks & short_loops) == 0) return text;
   const std::int64_t turns = row.turns(call);
   if (turns <= most_loop_turns) return text;
   return concat("a kernel's loops take up to ", turns, " turns here; ", card_.name, " ends them after 65535");

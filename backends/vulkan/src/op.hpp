@@ -32,10 +32,18 @@ struct Op : sdk::OpOffer {
   /// fewer than such a device has, for any dims that its memory holds.
   std::int64_t (*turns)(const Call& call) = nullptr;
 
+  /// Bytes of shared memory that its kernels need at the least, where that may be more than every device has. Null: they fit.
+  std::uint64_t (*shared)(const Call& call) = nullptr;
+
   /// The same row with that.
   constexpr Op with_turns(std::int64_t (*of)(const Call&)) const {
     Op row = *this;
     row.turns = of;
+    return row;
+  }
+  constexpr Op with_shared(std::uint64_t (*of)(const Call&)) const {
+    Op row = *this;
+    row.shared = of;
     return row;
   }
 };

@@ -1,6 +1,7 @@
 // attention_dense, attention_ragged and their gradients: any strides, any mix of float types.
 //
-// A call of a ragged op becomes one of the dense op, with all rows as one batch. The kernels then look up each row's example.
+// A workgroup has a tile of rows of a head (shaders/attention_tiles.glsl). A call of a ragged op becomes one of the dense op, with all rows as one
+// batch. The kernels then look up each tile's example.
 #include "tables.hpp"
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr std::int64_t most_elements = 8 * 32;  // of a head: most_parts of shaders/dense.glsl times the least lanes
-constexpr std::uint64_t valid_bytes = 256;      // of scratch, before the sums of dy y
+constexpr std::int64_t most_elements = 256;  // of a head: an invocation keeps that many sums of 16 rows, or of 32
+constexpr std::uint64_t valid_bytes = 256;   // of scratch, before the sums of dy y
 enum { q_in = 0, k_in, v_in, y_in, lse_in, dy_in };
 constexpr std::size_t start_in = 3;  // of a ragged call
 
@@ -141,28 +142,67 @@ DenseParams params_of(const Call& call, const Tensor& mask, const Tensor& sinks)
   p.max_bias = static_cast<float>(max_bias(call));
   return p;
 }
-std::uint32_t threads(const Launcher& launcher) { return launcher.facts().software() ? 32 : 128; }
+std::int64_t ceiling_of(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
-/// Turns of a thread whose workgroup goes through `others` keys or queries, with `products` elements for each that is its own. A round also goes
-/// through the subgroups of two reductions, which have 4 threads at the least.
-std::int64_t turns_of(const Call& call, std::int64_t rows, std::int64_t others, std::int64_t products) {
-  constexpr std::int64_t search = 32;  // for a row's example
-  if (others > std::int64_t{1} << 31 || products > std::int64_t{1} << 31) return INT64_MAX;
-  return (rows + 65534) / 65535 * (1 + (is_ragged(call) ? search : 0) + others + (others + 31) / 32 * (1 + products + 2 * 8));
+/// How a kernel of shaders/attention_tiles.glsl is made for heads of these sizes.
+struct AttentionTiles {
+  std::int64_t side, own_d, own_dv;
+
+  AttentionTiles(std::int64_t along, std::int64_t d, std::int64_t dv)
+      : side(along), own_d(ceiling_of(d, along)), own_dv(ceiling_of(dv, along)) {}
+  std::int64_t tile() const { return 4 * side; }
+  std::int64_t columns() const { return side * std::max(own_d, own_dv); }
+  std::int64_t threads() const { return side * side; }
+  /// Rows of a tile, of the other tile or of what is weighed, weights, and some numbers a row and an invocation.
+  std::int64_t shared_bytes() const {
+    return (tile() + std::max(tile(), columns())) * 5 * 16 + tile() * (tile() / 4 + 1) * 16 + tile() * 12 + threads() * 4 + 16;
+  }
+};
+constexpr std::int64_t large_tile_side = 16, small_tile_side = 8;
+AttentionTiles tiles_for(const DenseParams& p, const CardFacts& card) {
+  const AttentionTiles large(large_tile_side, p.d, p.dv);
+  const bool fits = large.threads() <= card.group_limit && large.shared_bytes() <= card.shared_limit;
+  return fits && !card.software() ? large : AttentionTiles(small_tile_side, p.d, p.dv);
+}
+std::uint64_t least_shared_bytes(const Call& given) {
+  const DenseCall dense(given);
+  return static_cast<std::uint64_t>(
+      AttentionTiles(small_tile_side, dense.call().input(q_in).dims[3], dense.call().input(v_in).dims[3]).shared_bytes());
+}
+/// `mode`: constant 5 of the gradients' kernel.
+void launch_attention(std::string_view kernel, const DenseParams& p, bool ragged, std::int32_t mode, Launcher& launcher) {
+  const AttentionTiles tiles = tiles_for(p, launcher.facts());
+  const std::int64_t rows = mode == 0 ? p.queries : p.keys, heads = mode == 0 ? p.heads : p.kv_heads,
+                     count = ragged ? rows / tiles.tile() + p.examples + 1 : ceiling_of(rows, tiles.tile()) * p.batch;
+  launcher.launch(kernel, static_cast<std::uint32_t>(tiles.threads()), launcher.rows(count * heads), p,
+                  {ragged ? 1 : 0, static_cast<std::int32_t>(tiles.side), static_cast<std::int32_t>(tiles.own_d),
+                   static_cast<std::int32_t>(tiles.own_dv), mode});
+}
+
+/// Turns of a thread whose workgroups have tiles of `rows` and go through `others` keys or queries, with two products of heads and two sums at the most.
+std::int64_t turns_of(const Call& call, std::int64_t rows, std::int64_t others, std::int64_t d, std::int64_t dv) {
+  constexpr std::int64_t search = 32;  // for a tile's example
+  if (others > std::int64_t{1} << 31) return INT64_MAX;
+  const AttentionTiles tiles(small_tile_side, d, dv);
+  const std::int64_t products = (d + dv + 30) / 16 * 3, sums = tiles.tile() / 16 * (2 + tiles.columns() * 8 / tiles.threads()),
+                     weighing = 24;
+  return ((rows / tiles.tile() + 65534) / 65535 + 1) *
+         (1 + (is_ragged(call) ? search : 0) + dv / 4 + 2 + ceiling_of(others, tiles.tile()) * (1 + products + sums + weighing));
 }
 std::int64_t starts_turns(const Call& call) { return is_ragged(call) ? call.input(start_in).dims[0] / 8 : 0; }
 std::int64_t forward_turns(const Call& given) {
   const DenseCall dense(given);
   const Call& call = dense.call();
-  return std::max(starts_turns(given), turns_of(given, call.input(q_in).rows(), call.input(k_in).dims[1], call.input(q_in).dims[3]));
+  const Tensor &q = call.input(q_in), &v = call.input(v_in);
+  return std::max(starts_turns(given), turns_of(given, q.rows(), v.dims[1], q.dims[3], v.dims[3]));
 }
 std::int64_t backward_turns(const Call& given) {
   const DenseCall dense(given);
   const Call& call = dense.call();
   const Tensor &q = call.input(q_in), &k = call.input(k_in);
-  const std::int64_t products = q.dims[3] + call.input(v_in).dims[3],
-                     queries = q.dims[1] * (q.dims[2] / std::max<std::int64_t>(1, k.dims[2]));
-  return std::max({starts_turns(given), turns_of(given, q.rows(), k.dims[1], products), turns_of(given, k.rows(), queries, products)});
+  const std::int64_t dv = call.input(v_in).dims[3], group = q.dims[2] / std::max<std::int64_t>(1, k.dims[2]);
+  return std::max({starts_turns(given), turns_of(given, q.rows(), k.dims[1], q.dims[3], dv),
+                   turns_of(given, k.rows(), q.dims[1] * group, q.dims[3], dv)});
 }
 
 /// What is not as a dense call has it; ranks too, since a tensor of the most dims has no room for a batch.
@@ -181,12 +221,15 @@ std::string check_ragged(const Call& call) {
       !r.empty())
     return r;
   if (start.dims[0] < 1) return concat(describe(start), "; it has the end of the rows behind the start of each example");
-  return start.dims[0] >= std::int64_t{1} << 31 ? "fewer than 2^31 examples are taken" : "";
+  const std::int64_t heads = call.input(q_in).dims[1];  // each example begins a tile of its own for each of them
+  return start.dims[0] * heads >= std::int64_t{1} << 31
+             ? concat("examples times heads are ", start.dims[0] * heads, "; fewer than 2^31 are taken")
+             : "";
 }
 
-/// A launch that looks whether a ragged call's examples may lie as they do, and where they are for the kernels. Returns constant 1 of the kernels.
-std::int32_t find_examples(const Call& given, DenseParams& p, Launcher& launcher) {
-  if (!is_ragged(given)) return 0;
+/// A launch that looks whether a ragged call's examples may lie as they do, and where they are for the kernels. False: it is no ragged call.
+bool find_examples(const Call& given, DenseParams& p, Launcher& launcher) {
+  if (!is_ragged(given)) return false;
   const Tensor& start = given.input(start_in);
   p.start = start.data;
   p.valid = given.scratch;
@@ -194,7 +237,7 @@ std::int32_t find_examples(const Call& given, DenseParams& p, Launcher& launcher
   launcher.launch("attention_starts", launcher.row_threads(p.examples), {1, 1, 1},
                   AttentionStartsParams{p.start, p.valid, launcher.faults(), p.examples, p.queries});
   launcher.barrier();
-  return 1;
+  return true;
 }
 
 std::string refuse_forward(const Call& given) {
@@ -212,8 +255,8 @@ void emit_forward(const Call& given, Launcher& launcher) {
   DenseParams p = params_of(call, call.input(3), call.input(4));
   p.y = view_of(call.output(0));
   if (call.output(1).present()) p.lse = view_of(call.output(1));
-  const std::int32_t ragged = find_examples(given, p, launcher);
-  launcher.launch("attention_dense", threads(launcher), launcher.rows(call.input(q_in).rows()), p, {ragged});
+  const bool ragged = find_examples(given, p, launcher);
+  launch_attention("attention_dense", p, ragged, 0, launcher);
 }
 
 std::string refuse_backward(const Call& given) {
@@ -242,7 +285,7 @@ View dots_of(const Tensor& q, std::uint64_t memory, bool ragged) {
 void emit_attention_backward(const Call& given, Launcher& launcher) {
   const DenseCall dense(given);
   const Call& call = dense.call();
-  const Tensor &q = call.input(q_in), &k = call.input(k_in);
+  const Tensor& q = call.input(q_in);
   DenseParams p = params_of(call, call.input(6), call.input(7));
   p.y = view_of(call.input(y_in));
   p.lse = view_of(call.input(lse_in));
@@ -251,20 +294,26 @@ void emit_attention_backward(const Call& given, Launcher& launcher) {
   p.dk = view_of(call.output(1));
   p.dvalues = view_of(call.output(2));
   p.dots = dots_of(q, call.scratch + scratch_forward(given), is_ragged(given));
-  const std::int32_t ragged = find_examples(given, p, launcher);
-  launcher.launch("attention_backward", threads(launcher), launcher.rows(q.rows()), p, {ragged, 0});
+  const bool ragged = find_examples(given, p, launcher);
+  launch_attention("attention_backward", p, ragged, 0, launcher);
   launcher.barrier();
-  launcher.launch("attention_backward", threads(launcher), launcher.rows(k.rows()), p, {ragged, 1});
+  launch_attention("attention_backward", p, ragged, 1, launcher);
 }
 
 constexpr Op dense_attention_table[] = {
-    offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_forward, emit_forward).with_turns(forward_turns),
+    offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_forward, emit_forward)
+        .with_turns(forward_turns)
+        .with_shared(least_shared_bytes),
     offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_backward, emit_attention_backward, scratch_backward)
-        .with_turns(backward_turns),
-    offer(QUERN_OP_ATTENTION_RAGGED, "attention_ragged.vulkan", refuse_forward, emit_forward, scratch_forward).with_turns(forward_turns),
+        .with_turns(backward_turns)
+        .with_shared(least_shared_bytes),
+    offer(QUERN_OP_ATTENTION_RAGGED, "attention_ragged.vulkan", refuse_forward, emit_forward, scratch_forward)
+        .with_turns(forward_turns)
+        .with_shared(least_shared_bytes),
     offer(QUERN_OP_ATTENTION_RAGGED_BACKWARD, "attention_ragged_backward.vulkan", refuse_backward, emit_attention_backward,
           scratch_backward)
-        .with_turns(backward_turns),
+        .with_turns(backward_turns)
+        .with_shared(least_shared_bytes),
 };
 
 }  // namespace

@@ -60,11 +60,19 @@ std::string refuse_write(const Call& call) {
   return first_of({check_floats(x), check_rank(x, 2), check_rank(table, 2), blocks ? sdk::check_packed_rows(table) : check_floats(table),
                    check_index(index, x.dims[0]), check_dim(table, 1, x.dims[1]), check_count(x)});
 }
+/// Of each index the next and the one before that have its row, and of each row the last.
+std::uint64_t scratch_lists(const Call& call) { return static_cast<std::uint64_t>(2 * call.input(1).dims[0] + call.output(0).dims[0]) * 4; }
+std::int64_t list_turns(const Call& call) { return 2 * call.input(1).dims[0] + 64; }
 void write(const Call& call, std::int32_t mode, Launcher& launcher) {
   const Tensor &x = call.input(0), &table = call.output(0);
+  if (x.elements() == 0) return;
   const std::int64_t unit = is_block(table.dtype) ? 32 : 1;
-  launcher.launch("write_rows", launcher.item_threads(), launcher.spread(x.elements() / unit),
-                  params_of(table, call.input(1), x, call.predicate, launcher), {static_cast<std::int32_t>(table.dtype), mode});
+  RowsParams p = params_of(table, call.input(1), x, call.predicate, launcher);
+  p.lists = call.scratch;
+  launcher.launch("row_lists", launcher.item_threads(), {1, 1, 1}, p);
+  launcher.barrier();
+  launcher.launch("write_rows", launcher.item_threads(), launcher.spread(x.elements() / unit), p,
+                  {static_cast<std::int32_t>(table.dtype), mode});
 }
 void emit_set(const Call& call, Launcher& launcher) { write(call, last_wins, launcher); }
 void emit_add(const Call& call, Launcher& launcher) { write(call, adds, launcher); }
@@ -78,9 +86,10 @@ void emit_rows_backward(const Call& call, Launcher& launcher) {
 
 constexpr Op rows_table[] = {
     offer(QUERN_OP_GET_ROWS, "get_rows.vulkan", refuse_get, emit_get),
-    offer(QUERN_OP_SET_ROWS, "set_rows.vulkan", refuse_write, emit_set, nullptr, true),
-    offer(QUERN_OP_INDEX_ADD, "index_add.vulkan", refuse_write, emit_add, nullptr, true),
-    offer(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward.vulkan", refuse_write, emit_rows_backward, nullptr, true),
+    offer(QUERN_OP_SET_ROWS, "set_rows.vulkan", refuse_write, emit_set, scratch_lists, true).with_turns(list_turns),
+    offer(QUERN_OP_INDEX_ADD, "index_add.vulkan", refuse_write, emit_add, scratch_lists, true).with_turns(list_turns),
+    offer(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward.vulkan", refuse_write, emit_rows_backward, scratch_lists, true)
+        .with_turns(list_turns),
 };
 
 }  // namespace

@@ -1,114 +1,120 @@
 #version 460
-// Gradients of attention_dense and attention_ragged, with the probabilities computed again from lse:
+// Gradients of attention_dense and attention_ragged (attention_tiles.glsl), with the probabilities computed again from lse:
 //   P = exp(s - lse), d = dy . y, dP = dy v^T, dv = P^T dy.
 //   dS = P (dP - d), through softcap and scale. dq = dS k, dk = dS^T q.
 //
-// Constant 2: 0 a workgroup a row of q makes d and dq; 1 a workgroup a row of k makes dk and dv from the queries of its heads that see it. Rounds
-// take as many keys, or queries, as there are lanes. What a query does not see has weights of exactly 0 and is not loaded into arithmetic.
+// Constant 5: 0 a workgroup has a tile of queries of a head and makes d and dq; 1 it has a tile of keys and makes dk and dv from the tiles of
+// queries that see one of them, of each head that reads it.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "math.glsl"
-#include "group.glsl"
 #include "alibi.glsl"
-layout(constant_id = 2) const int of_keys = 0;
+layout(constant_id = 5) const int of_keys = 0;
 STORED(DenseParams)
 #define p (ParamsAt(stored).params)
 #include "dense.glsl"
+#include "attention_tiles.glsl"
 
-shared float d_score[gl_WorkGroupSize.x];
-shared float probability[gl_WorkGroupSize.x];
+shared float row_lse[tile], row_dot[tile];  // of queries
 
-
-/// P and dS of one query and key that is not hidden.
-void weights_of(uint b, uint query, uint head, uint key, float d, float alibi, out float w, out float ds) {
-  const uint kv_head = head / (p.heads / p.kv_heads);
-  const uint64_t q = PLACE(p.q, b, query, head), k = PLACE(p.k, b, key, kv_head), v = PLACE(p.v, b, key, kv_head), dy = PLACE(p.dy, b, query, head);
-  const float lse = load_float(PLACE(p.lse, b, query, head), p.lse.dtype);
-  float product = 0.0, d_probability = 0.0, slope;
-  for (uint i = 0u; i < p.d; ++i) product = fma(ELEMENT(q, p.q, i), ELEMENT(k, p.k, i), product);
-  for (uint i = 0u; i < p.dv; ++i) d_probability = fma(ELEMENT(dy, p.dy, i), ELEMENT(v, p.v, i), d_probability);
-  const float score = finished_score(product, b, query, head, key, alibi, slope);
-  w = lse == -INFINITY || lse == INFINITY ? 0.0 : exp_of(score - lse);
-  ds = w == 0.0 ? 0.0 : w * (d_probability - d) * slope * p.scale;
+/// A dot product s and the gradient ds of its probability become that probability and the gradient of s.
+void weigh(Extent extent, uint query, uint head, uint key, float alibi, float lse, float dot, inout float s, inout float ds) {
+  float slope;
+  const bool sees = in_sight(extent, query, key) && !hidden(extent.b, query, head, key);
+  const float score = sees ? finished_score(s, extent.b, query, head, key, alibi, slope) : -INFINITY;
+  s = score == -INFINITY || lse == -INFINITY || lse == INFINITY ? 0.0 : exp_of(score - lse);
+  ds = s == 0.0 ? 0.0 : s * (ds - dot) * slope * p.scale;
 }
 
-void make_query(Extent extent, uint head) {
-  const uint b = extent.b, query = extent.row;
-  const uvec2 keys = keys_in_sight(extent);
-  const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, kv_head = head / (p.heads / p.kv_heads);
-  const uint64_t y = PLACE(p.y, b, query, head), dy = PLACE(p.dy, b, query, head);
+void make_queries(Extent extent, uint head) {
+  const uint t = gl_LocalInvocationID.x, kv_head = head / (p.heads / p.kv_heads), lane = t % lanes_a_row, row = extent.first + t / lanes_a_row;
+  const Rows q = ROWS(p.q, extent.b, head, extent.queries, p.d), dy = ROWS(p.dy, extent.b, head, extent.queries, p.dv),
+             y = ROWS(p.y, extent.b, head, extent.queries, p.dv), k = ROWS(p.k, extent.b, kv_head, extent.keys, p.d),
+             v = ROWS(p.v, extent.b, kv_head, extent.keys, p.dv);
+  const uvec2 sight = keys_in_sight(extent, tile);
   const float alibi = alibi_slope(p.max_bias, head, p.heads);
-  float d = 0.0;
-  FOR_EACH_LANE(i, p.dv) d = fma(ELEMENT(dy, p.dy, i), ELEMENT(y, p.y, i), d);
-  d = group_sum(d);
-  if (lane == 0u) Float(PLACE(p.dots, b, query, head)).v = d;
-  float total[most_parts];
-  [[unroll]] for (uint i = 0u; i < most_parts; ++i) total[i] = 0.0;
-  for (uint first = keys.x; first < keys.y; first += lanes) {
-    const uint key = first + lane;
-    float w = 0.0, ds = 0.0;
-    if (key < keys.y && !hidden(b, query, head, key)) weights_of(b, query, head, key, d, alibi, w, ds);
-    d_score[lane] = ds;
-    barrier();
-    for (uint j = 0u; j < min(lanes, keys.y - first); ++j) {
-      const float s = d_score[j];
-      if (s == 0.0) continue;
-      const uint64_t k = PLACE(p.k, b, first + j, kv_head);
-      [[unroll]] for (uint i = 0u; i < most_parts; ++i) {
-        const uint c = lane + i * lanes;
-        if (c < p.d) total[i] = fma(s, ELEMENT(k, p.k, c), total[i]);
-      }
+  barrier();
+  float dot_part = 0.0;
+  for (uint c = 4u * lane; c < p.dv; c += 4u * lanes_a_row) {
+    const vec4 a = four_along(dy, row, c), b = four_along(y, row, c);
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) dot_part = fma(a[e], b[e], dot_part);
+  }
+  partial[t] = dot_part;
+  if (t == 0u) strange = 0u;
+  barrier();
+  if (lane == 0u) {
+    float sum = 0.0;
+    for (uint l = 0u; l < lanes_a_row; ++l) sum += partial[t + l];
+    row_dot[t / lanes_a_row] = sum;
+    const bool there = row < extent.queries;
+    if (there) Float(PLACE(p.dots, extent.b, row, head)).v = sum;
+    row_lse[t / lanes_a_row] = there ? load_float(PLACE(p.lse, extent.b, row, head), p.lse.dtype) : -INFINITY;
+  }
+  float total[own * own_d];
+  [[unroll]] for (uint i = 0u; i < own * own_d; ++i) total[i] = 0.0;
+  for (uint first = sight.x / tile * tile; first < sight.y; first += tile) {
+    float s[own * own], ds[own * own];
+    [[unroll]] for (uint i = 0u; i < own * own; ++i) s[i] = ds[i] = 0.0;
+    add_dots(s, q, extent.first, k, first);
+    add_dots(ds, dy, extent.first, v, first);
+    float w[own * own] = s, dw[own * own] = ds;  // one piece of code for all, since it is long
+    for (uint i = 0u; i < own * own; ++i) {
+      const uint in_tile = own_y() + i / own * side;
+      weigh(extent, extent.first + in_tile, head, first + 4u * own_x() + i % own, alibi, row_lse[in_tile], row_dot[in_tile], w[i], dw[i]);
     }
-    barrier();
+    share_weights(dw);
+    ADD_WEIGHTED(total, own_d, k, first)
   }
-  const uint64_t dq = PLACE(p.dq, b, query, head);
-  [[unroll]] for (uint i = 0u; i < most_parts; ++i) {
-    const uint c = lane + i * lanes;
-    if (c < p.d) store_float(dq + uint64_t(int64_t(c) * int64_t(p.dq.step)), p.dq.dtype, total[i]);
-  }
+  STORE_ROWS(p.dq, extent.b, head, total, own_d, p.d, extent.first, extent.queries, 1.0)
 }
 
-void make_key(Extent extent, uint kv_head) {
-  const uint b = extent.b, key = extent.row;
-  const uvec2 queries = queries_in_sight(extent);
-  const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x, group = p.heads / p.kv_heads, count = queries.y - queries.x,
-             rows = count * group;
-  float dk_total[most_parts], dv_total[most_parts];
-  [[unroll]] for (uint i = 0u; i < most_parts; ++i) dk_total[i] = dv_total[i] = 0.0;
-  for (uint first = 0u; first < rows; first += lanes) {
-    const uint row = first + lane, head = kv_head * group + row / count, query = queries.x + row % count;
-    float w = 0.0, ds = 0.0;
-    if (row < rows && !hidden(b, query, head, key))
-      weights_of(b, query, head, key, Float(PLACE(p.dots, b, query, head)).v, alibi_slope(p.max_bias, head, p.heads), w, ds);
-    d_score[lane] = ds;
-    probability[lane] = w;
-    barrier();
-    for (uint j = 0u; j < min(lanes, rows - first); ++j) {
-      const float s = d_score[j], wj = probability[j];
-      if (wj == 0.0) continue;
-      const uint h = kv_head * group + (first + j) / count, t = queries.x + (first + j) % count;
-      const uint64_t q = PLACE(p.q, b, t, h), dy = PLACE(p.dy, b, t, h);
-      [[unroll]] for (uint i = 0u; i < most_parts; ++i) {
-        const uint c = lane + i * lanes;
-        if (c < p.d && s != 0.0) dk_total[i] = fma(s, ELEMENT(q, p.q, c), dk_total[i]);
-        if (c < p.dv) dv_total[i] = fma(wj, ELEMENT(dy, p.dy, c), dv_total[i]);
+void make_keys(Extent extent, uint kv_head) {
+  const uint t = gl_LocalInvocationID.x, group = p.heads / p.kv_heads;
+  const Rows k = ROWS(p.k, extent.b, kv_head, extent.keys, p.d), v = ROWS(p.v, extent.b, kv_head, extent.keys, p.dv);
+  const uvec2 sight = queries_in_sight(extent, tile);
+  barrier();
+  if (t == 0u) strange = 0u;
+  float dk_total[own * own_d], dv_total[own * own_dv];
+  [[unroll]] for (uint i = 0u; i < own * own_d; ++i) dk_total[i] = 0.0;
+  [[unroll]] for (uint i = 0u; i < own * own_dv; ++i) dv_total[i] = 0.0;
+  for (uint head = kv_head * group; head < kv_head * group + group; ++head) {
+    const Rows q = ROWS(p.q, extent.b, head, extent.queries, p.d), dy = ROWS(p.dy, extent.b, head, extent.queries, p.dv);
+    const float alibi = alibi_slope(p.max_bias, head, p.heads);
+    for (uint first = sight.x / tile * tile; first < sight.y; first += tile) {
+      barrier();
+      if (t < tile) {
+        const bool there = first + t < extent.queries;
+        row_lse[t] = there ? load_float(PLACE(p.lse, extent.b, first + t, head), p.lse.dtype) : -INFINITY;
+        row_dot[t] = there ? Float(PLACE(p.dots, extent.b, first + t, head)).v : 0.0;
       }
+      float s[own * own], ds[own * own];
+      [[unroll]] for (uint i = 0u; i < own * own; ++i) s[i] = ds[i] = 0.0;
+      add_dots(s, k, extent.first, q, first);
+      add_dots(ds, v, extent.first, dy, first);
+      float w[own * own] = s, dw[own * own] = ds;
+      for (uint i = 0u; i < own * own; ++i) {
+        const uint of = 4u * own_x() + i % own;
+        weigh(extent, first + of, head, extent.first + own_y() + i / own * side, alibi, row_lse[of], row_dot[of], w[i], dw[i]);
+      }
+      share_weights(w);
+      ADD_WEIGHTED(dv_total, own_dv, dy, first)
+      barrier();
+      share_weights(dw);
+      ADD_WEIGHTED(dk_total, own_d, q, first)
     }
-    barrier();
   }
-  const uint64_t dk = PLACE(p.dk, b, key, kv_head), dv = PLACE(p.dvalues, b, key, kv_head);
-  [[unroll]] for (uint i = 0u; i < most_parts; ++i) {
-    const uint c = lane + i * lanes;
-    if (c < p.d) store_float(dk + uint64_t(int64_t(c) * int64_t(p.dk.step)), p.dk.dtype, dk_total[i]);
-    if (c < p.dv) store_float(dv + uint64_t(int64_t(c) * int64_t(p.dvalues.step)), p.dvalues.dtype, dv_total[i]);
-  }
+  STORE_ROWS(p.dk, extent.b, kv_head, dk_total, own_d, p.d, extent.first, extent.keys, 1.0)
+  STORE_ROWS(p.dvalues, extent.b, kv_head, dv_total, own_dv, p.dv, extent.first, extent.keys, 1.0)
 }
 
 void main() {
-  if (of_keys == 0) {
-    FOR_EACH_ROW(row, p.batch * p.queries * p.heads) make_query(extent_of(row / p.heads / p.queries, row / p.heads % p.queries), row % p.heads);
-  } else {
-    FOR_EACH_ROW(row, p.batch * p.keys * p.kv_heads) make_key(extent_of(row / p.kv_heads / p.keys, row / p.kv_heads % p.keys), row % p.kv_heads);
+  const uint rows = of_keys != 0 ? p.keys : p.queries, heads = of_keys != 0 ? p.kv_heads : p.heads, tiles = tiles_of(tile, rows);
+  FOR_EACH_ROW(item, tiles * heads) {
+    const uint number = item / heads, head = item % heads;
+    const Extent extent = extent_of(of_keys != 0 ? number : tiles - 1u - number, tile, rows);  // long ones first
+    if (extent.first >= (of_keys != 0 ? extent.keys : extent.queries)) continue;
+    if (of_keys != 0) make_keys(extent, head);
+    else make_queries(extent, head);
   }
 }

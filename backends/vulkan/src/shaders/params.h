@@ -97,7 +97,7 @@ struct BlockRowsParams {
   uint units, row_blocks;        // of a row: blocks to make, or groups of 16 elements; all blocks, in planes
 };
 struct RowsParams {  // rows of a table by index; x is what goes there, or y
-  uint64_t table, index, x, predicate, faults;
+  uint64_t table, index, x, predicate, faults, lists;
   int64_t table_stride, x_stride;  // bytes of a row
   int table_step, x_step, index_step;
   int x_dtype, index_dtype;
@@ -155,10 +155,10 @@ struct RowsF16Params {  // rows of f32 to rows of f16
   uint rows, k;
   float epsilon, offset;
 };
-struct OperandParams {  // rows of floats to rows of f16, of `padded` elements
-  uint64_t x, y, scale;
-  int64_t x_row, x_step;
-  uint rows, k, padded, unused;
+struct OperandParams {  // rows of floats to rows of f16, of `padded` elements; y: parts of part_k, part_bytes apart, each with the rows' scales behind it
+  uint64_t x, y, largest;  // largest: of each row in each share of k
+  int64_t x_row, x_step, part_bytes;
+  uint rows, k, padded, part_k, share, shares;
 };
 struct OneRowParams {  // up to three products of x; other: the norm's weight, or the other half of a SwiGLU; c and y: packed f32; begins: the
                        // workgroups where the second and the third begin, 16 bits each

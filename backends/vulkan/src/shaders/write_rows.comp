@@ -1,6 +1,7 @@
 #version 460
 // table[index[i]] = x[i], or += x[i]: an invocation a place of a row, for the row of x that decides it. Constant 1: the table's format;
-// constant 2: 0 the last of several rows wins, 1 the first adds all of them in their order, 2 as 1, but -1 is out of range too.
+// constant 2: 0 the last of several rows wins, 1 the first adds all of them in their order, 2 as 1, but -1 is out of range too. Lists of the indices of a
+// row are there (row_lists.comp).
 //
 // Index -1 skips in modes 0 and 1; any other index out of range raises a fault and writes nothing.
 #extension GL_GOOGLE_include_directive : require
@@ -10,8 +11,7 @@ layout(constant_id = 1) const int format = F32;
 layout(constant_id = 2) const int mode = 0;
 #include "encode.glsl"
 PUSHED(RowsParams)
-
-int row_of(uint i) { return load_index(p.index + uint64_t(int64_t(i) * int64_t(p.index_step)), p.index_dtype); }
+#include "row_lists.glsl"
 float x_of(uint i, uint c) { return load_float(p.x + uint64_t(int64_t(i) * p.x_stride + int64_t(c) * int64_t(p.x_step)), p.x_dtype); }
 
 void main() {
@@ -25,12 +25,7 @@ void main() {
       if (c == 0u) raise(p.faults, FAULT_INDEX_RANGE);
       continue;
     }
-    bool decides = true;
-    if (mode == 0)
-      for (uint j = i + 1u; j < p.count && decides; ++j) decides = row_of(j) != row || !row_live(p.predicate, j);
-    else
-      for (uint j = 0u; j < i && decides; ++j) decides = row_of(j) != row || !row_live(p.predicate, j);
-    if (!decides) continue;
+    if (Link(mode == 0 ? next_of(i) : before_of(i)).v != NO_INDEX) continue;
     const uint64_t to = p.table + uint64_t(row) * uint64_t(p.table_stride);
     if (format >= Q4_0) {
       source = Floats(p.x + uint64_t(int64_t(i) * p.x_stride + int64_t(c * unit) * int64_t(p.x_step)), p.x_dtype, p.x_step);
@@ -40,8 +35,7 @@ void main() {
     const uint64_t at = to + uint64_t(int64_t(c) * int64_t(p.table_step));
     float v = mode == 0 ? x_of(i, c) : load_float(at, format) + x_of(i, c);
     if (mode != 0)
-      for (uint j = i + 1u; j < p.count; ++j)
-        if (row_of(j) == row && row_live(p.predicate, j)) v += x_of(j, c);
+      for (uint j = Link(next_of(i)).v; j != NO_INDEX; j = Link(next_of(j)).v) v += x_of(j, c);
     store_float(at, format, v);
   }
 }
