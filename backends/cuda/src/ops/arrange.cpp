@@ -111,7 +111,7 @@ Tensor part_of(const Tensor& t, std::uint32_t axis, std::int64_t begin, std::int
 }
 
 void launch_unpack(const Tensor& matrix, Address to, quern_dtype dtype, Launcher& launcher) {
-  const UnpackParams p{blocks_of(matrix), to, dtype, matrix.dims[0], matrix.last(), 0, matrix.last()};
+  const UnpackParams p{blocks_of(matrix), to, static_cast<int>(dtype), matrix.dims[0], matrix.last(), 0, matrix.last()};
   launcher.launch(kernels::unpack_rows, launcher.spread(matrix.elements() / 16), 256, p);
 }
 

@@ -91,7 +91,7 @@ bool launch_dense(const Call& call, const Tensor& a, const Tensor& b, Address sc
       if (decodes) {
         const UnpackParams p{.w = turned ? blocks_of(b) : blocks_of_rows(b, n0),
                              .y = decoded,
-                             .y_dtype = *type,
+                             .y_dtype = static_cast<int>(*type),
                              .rows = turned ? k : outputs,
                              .k = b.last(),
                              .first = turned ? n0 : 0,
