@@ -14,6 +14,7 @@ constexpr std::int64_t depth = 16;               // of k, a step of the kernel
 constexpr std::int64_t least_part = 256;         // of k, which a part has at the least
 constexpr std::int64_t tiles_at_once = 256;      // fewer tiles are cut into parts of k
 constexpr std::int64_t part_tile = 64;           // rows and columns of a tile that is cut
+constexpr std::int64_t least_large_depth = 128;  // of k, from which on a large tile's reuse is worth more than its 64 stores an invocation
 constexpr std::uint64_t region_alignment = 256;
 
 /// Invocations along each side of a tile, and what each of them has of it.
@@ -31,7 +32,8 @@ std::int64_t tiles_of(const MatmulParams& p, std::int64_t size) { return ceiling
 TileSides sides_for(const CardFacts& card, const MatmulParams& p) {
   const std::uint32_t shared = static_cast<std::uint32_t>(2 * large_sides.size() * (depth + 4) * 4);
   if (card.software() || card.group_limit < 256) return least_sides;
-  return card.shared_limit >= shared && tiles_of(p, large_sides.size()) >= tiles_at_once ? large_sides : usual_sides;
+  return p.k >= least_large_depth && card.shared_limit >= shared && tiles_of(p, large_sides.size()) >= tiles_at_once ? large_sides
+                                                                                                                     : usual_sides;
 }
 
 /// Parts of k: as many as fill the device, each long enough to be worth its sum.

@@ -27,6 +27,12 @@ void weigh(Extent extent, uint query, uint head, uint key, float alibi, float ls
   ds = s == 0.0 ? 0.0 : s * (ds - dot) * slope * p.scale;
 }
 
+/// The same where the query is known to see the key, and its score is s times the scale.
+void weigh_seen(float lse, float dot, inout float s, inout float ds) {
+  s = lse == -INFINITY || lse == INFINITY ? 0.0 : exp_of(p.scale * s - lse);
+  ds = s == 0.0 ? 0.0 : s * (ds - dot) * p.scale;
+}
+
 void make_queries(Extent extent, uint head) {
   const uint t = gl_LocalInvocationID.x, kv_head = head / (p.heads / p.kv_heads), lane = t % lanes_a_row, row = extent.first + t / lanes_a_row;
   const Rows q = ROWS(p.q, extent.b, head, extent.queries, p.d), dy = ROWS(p.dy, extent.b, head, extent.queries, p.dv),
@@ -58,12 +64,20 @@ void make_queries(Extent extent, uint head) {
     [[unroll]] for (uint i = 0u; i < own * own; ++i) s[i] = ds[i] = 0.0;
     add_dots(s, q, extent.first, k, first);
     add_dots(ds, dy, extent.first, v, first);
-    float w[own * own] = s, dw[own * own] = ds;  // one piece of code for all, since it is long
-    for (uint i = 0u; i < own * own; ++i) {
-      const uint in_tile = own_y() + i / own * side;
-      weigh(extent, extent.first + in_tile, head, first + 4u * own_x() + i % own, alibi, row_lse[in_tile], row_dot[in_tile], w[i], dw[i]);
+    if (sees_all(extent, extent.first, first, tile)) {
+      [[unroll]] for (uint i = 0u; i < own * own; ++i) {
+        const uint in_tile = own_y() + i / own * side;
+        weigh_seen(row_lse[in_tile], row_dot[in_tile], s[i], ds[i]);
+      }
+      share_weights(ds);
+    } else {
+      float w[own * own] = s, dw[own * own] = ds;  // one piece of code for all, since it is long
+      for (uint i = 0u; i < own * own; ++i) {
+        const uint in_tile = own_y() + i / own * side;
+        weigh(extent, extent.first + in_tile, head, first + 4u * own_x() + i % own, alibi, row_lse[in_tile], row_dot[in_tile], w[i], dw[i]);
+      }
+      share_weights(dw);
     }
-    share_weights(dw);
     ADD_WEIGHTED(total, own_d, k, first)
   }
   STORE_ROWS(p.dq, extent.b, head, total, own_d, p.d, extent.first, extent.queries, 1.0)
@@ -92,15 +106,23 @@ void make_keys(Extent extent, uint kv_head) {
       [[unroll]] for (uint i = 0u; i < own * own; ++i) s[i] = ds[i] = 0.0;
       add_dots(s, k, extent.first, q, first);
       add_dots(ds, v, extent.first, dy, first);
-      float w[own * own] = s, dw[own * own] = ds;
-      for (uint i = 0u; i < own * own; ++i) {
-        const uint of = 4u * own_x() + i % own;
-        weigh(extent, first + of, head, extent.first + own_y() + i / own * side, alibi, row_lse[of], row_dot[of], w[i], dw[i]);
+      if (sees_all(extent, first, extent.first, tile)) {
+        [[unroll]] for (uint i = 0u; i < own * own; ++i) {
+          const uint of = 4u * own_x() + i % own;
+          weigh_seen(row_lse[of], row_dot[of], s[i], ds[i]);
+        }
+      } else {
+        float w[own * own] = s, dw[own * own] = ds;
+        for (uint i = 0u; i < own * own; ++i) {
+          const uint of = 4u * own_x() + i % own;
+          weigh(extent, first + of, head, extent.first + own_y() + i / own * side, alibi, row_lse[of], row_dot[of], w[i], dw[i]);
+        }
+        [[unroll]] for (uint i = 0u; i < own * own; ++i) s[i] = w[i], ds[i] = dw[i];
       }
-      share_weights(w);
+      share_weights(s);
       ADD_WEIGHTED(dv_total, own_dv, dy, first)
       barrier();
-      share_weights(dw);
+      share_weights(ds);
       ADD_WEIGHTED(dk_total, own_d, q, first)
     }
   }

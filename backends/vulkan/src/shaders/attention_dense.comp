@@ -71,14 +71,19 @@ void attend(Extent extent, uint head) {
     float s[own * own];
     [[unroll]] for (uint i = 0u; i < own * own; ++i) s[i] = 0.0;
     add_dots(s, q, extent.first, k, first);
-    float score[own * own] = s;  // one piece of code for all, since it is long
-    for (uint i = 0u; i < own * own; ++i) {
-      const uint query = extent.first + own_y() + i / own * side, key = first + 4u * own_x() + i % own;
-      float unused;
-      const bool sees = in_sight(extent, query, key) && !hidden(extent.b, query, head, key);
-      score[i] = sees ? finished_score(score[i], extent.b, query, head, key, alibi, unused) : -INFINITY;
+    if (sees_all(extent, extent.first, first, tile)) {
+      [[unroll]] for (uint i = 0u; i < own * own; ++i) s[i] *= p.scale;
+      share_weights(s);
+    } else {
+      float score[own * own] = s;  // one piece of code for all, since it is long
+      for (uint i = 0u; i < own * own; ++i) {
+        const uint query = extent.first + own_y() + i / own * side, key = first + 4u * own_x() + i % own;
+        float unused;
+        const bool sees = in_sight(extent, query, key) && !hidden(extent.b, query, head, key);
+        score[i] = sees ? finished_score(score[i], extent.b, query, head, key, alibi, unused) : -INFINITY;
+      }
+      share_weights(score);
     }
-    share_weights(score);
     weigh();
     [[unroll]] for (uint i = 0u; i < own; ++i)
       [[unroll]] for (uint j = 0u; j < own_dv; ++j) total[i * own_dv + j] *= row_kept[own_y() + i * side];

@@ -14,6 +14,7 @@ layout(constant_id = 3) const uint own_d = 4;
 layout(constant_id = 4) const uint own_dv = 4;
 const uint own = 4, tile = own * side, threads = side * side, lanes_a_row = side / 4;
 const uint fours = 4, depth = 4 * fours, pitch = fours + 1, weight_pitch = tile / 4 + 1;
+const uint dot_loads = tile * fours / threads;
 const uint columns = side * (own_d > own_dv ? own_d : own_dv), others = tile > columns ? tile : columns;
 
 shared vec4 left_tile[tile * pitch];
@@ -57,17 +58,29 @@ vec4 four_across(Rows r, uint row, uint c) {
   return v;
 }
 
-/// sum[4 i + j] += row own_y() + i side of the left tile times row 4 own_x() + j of the right one.
+/// sum[4 i + j] += row own_y() + i side of the left tile times row 4 own_x() + j of the right one. The next step's elements come into registers while
+/// this one's are multiplied.
 void add_dots(inout float sum[own * own], Rows left, uint left_first, Rows right, uint right_first) {
-  const uint x = own_x(), y = own_y();
-  for (uint k = 0u; k < left.n; k += depth) {
-    barrier();
-    for (uint item = gl_LocalInvocationID.x; item < tile * fours; item += threads) {
-      const uint row = item / fours, four = item % fours;
-      left_tile[row * pitch + four] = four_along(left, left_first + row, k + 4u * four);
-      right_tile[(row % own * side + row / own) * pitch + four] = four_along(right, right_first + row, k + 4u * four);
+  const uint x = own_x(), y = own_y(), t = gl_LocalInvocationID.x;
+  vec4 next_left[dot_loads], next_right[dot_loads];
+  for (uint k = 0u; k < left.n + depth; k += depth) {  // elements up to k have come
+    if (k > 0u) {
+      barrier();
+      [[unroll]] for (uint i = 0u; i < dot_loads; ++i) {
+        const uint item = t + i * threads, row = item / fours, four = item % fours;
+        left_tile[row * pitch + four] = next_left[i];
+        right_tile[(row % own * side + row / own) * pitch + four] = next_right[i];
+      }
+      barrier();
     }
-    barrier();
+    if (k < left.n) {
+      [[unroll]] for (uint i = 0u; i < dot_loads; ++i) {
+        const uint item = t + i * threads, row = item / fours, c = k + 4u * (item % fours);
+        next_left[i] = four_along(left, left_first + row, c);
+        next_right[i] = four_along(right, right_first + row, c);
+      }
+    }
+    if (k == 0u) continue;
     for (uint four = 0u; four < fours; ++four) {
       vec4 b[own];
       [[unroll]] for (uint j = 0u; j < own; ++j) b[j] = right_tile[(x + j * side) * pitch + four];
@@ -107,19 +120,41 @@ void share_weights(float w[own * own]) {
     }                                                                                                                          \
   }
 
-/// total[count i + j] += the weights of row own_y() + i side times element own_x() + j side of the rows from `first` on.
+/// Four elements of the 16 rows from `row` on, of which `width` are weighed: neighbours along a row where those can be read at once, else across rows.
+vec4 weighed_four(Rows r, uint item, uint row, uint width) {
+  if (item >= width * fours) return vec4(0.0);
+  return r.wide ? four_along(r, row + item % depth, item / depth * 4u) : four_across(r, row + item / width * 4u, item % width);
+}
+void keep_weighed(bool wide, uint item, uint width, vec4 v) {
+  if (item >= width * fours) return;
+  if (!is_finite(v.x) || !is_finite(v.y) || !is_finite(v.z) || !is_finite(v.w)) strange = 1u;
+  if (wide) {
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) right_tile[(item / depth * 4u + e) * pitch + item % depth / 4u][item % 4u] = v[e];
+  } else {
+    right_tile[item % width * pitch + item / width] = v;
+  }
+}
+#define WEIGHED_LOADS(count) (((count) * side * fours + threads - 1u) / threads)
+
+/// total[count i + j] += weights of row own_y() + i side, times elements own_x() + j side of the rows from `first` on.
 #define ADD_WEIGHTED(total, count, rows, first)                                                                                \
-  for (uint from = 0u; from < tile; from += depth) {                                                                           \
-    barrier();                                                                                                                 \
-    for (uint item = gl_LocalInvocationID.x; item < (count) * side * fours; item += threads) {                                 \
-      const uint c = item % ((count) * side), four = item / ((count) * side);                                                  \
-      const vec4 v = four_across(rows, (first) + from + 4u * four, c);                                                         \
-      if (!is_finite(v.x) || !is_finite(v.y) || !is_finite(v.z) || !is_finite(v.w)) strange = 1u;                              \
-      right_tile[c * pitch + four] = v;                                                                                        \
+  {                                                                                                                            \
+    vec4 next_rows[WEIGHED_LOADS(count)];                                                                                      \
+    for (uint end = 0u; end <= tile; end += depth) {  /* rows up to there have come */                                         \
+      if (end > 0u) {                                                                                                          \
+        barrier();                                                                                                             \
+        [[unroll]] for (uint i = 0u; i < WEIGHED_LOADS(count); ++i)                                                            \
+          keep_weighed(rows.wide, gl_LocalInvocationID.x + i * threads, (count) * side, next_rows[i]);                         \
+        barrier();                                                                                                             \
+      }                                                                                                                        \
+      if (end < tile)                                                                                                          \
+        [[unroll]] for (uint i = 0u; i < WEIGHED_LOADS(count); ++i)                                                            \
+          next_rows[i] = weighed_four(rows, gl_LocalInvocationID.x + i * threads, (first) + end, (count) * side);              \
+      if (end == 0u) continue;                                                                                                 \
+      const uint from = end - depth;                                                                                           \
+      if (strange == 0u) ADD_FOURS(total, count, from)                                                                         \
+      else ADD_SEEN(total, count, from)                                                                                        \
     }                                                                                                                          \
-    barrier();                                                                                                                 \
-    if (strange == 0u) ADD_FOURS(total, count, from)                                                                           \
-    else ADD_SEEN(total, count, from)                                                                                          \
   }
 
 /// Stores what ADD_WEIGHTED makes, each row times `factor`.

@@ -48,6 +48,13 @@ bool in_sight(Extent extent, uint query, uint key) {
   return query < extent.queries && key < extent.keys && (p.causal == 0 || behind >= 0l) && (p.window <= 0l || behind < p.window);
 }
 
+/// Whether each query of a tile sees each key of another, both being whole, and their scores are products times the scale alone.
+bool sees_all(Extent extent, uint first_query, uint first_key, uint tile) {
+  if (p.mask.data != 0ul || p.softcap > 0.0 || first_query + tile > extent.queries || first_key + tile > extent.keys) return false;
+  const int64_t least = int64_t(first_query) + p.query_offset - int64_t(first_key + tile - 1u), most = least + 2l * int64_t(tile - 1u);
+  return (p.causal == 0 || least >= 0l) && (p.window <= 0l || most < p.window);
+}
+
 /// The score of a query and a key whose product is `product`, or -inf where the mask hides it; `slope` is that of the softcap.
 float finished_score(float product, uint b, uint query, uint head, uint key, float alibi, out float slope) {
   slope = 1.0;
