@@ -13,6 +13,8 @@ Operand with_two_strides(const Tensor& t) {
   return operand;
 }
 
+std::int64_t row_sixteens_of(const Tensor& weights) { return weights.packed_layout ? weights.last() / 16 : 0; }
+
 Blocks pieces_of(const Tensor& weights) {
   Tensor start = weights;
   start.data = 0;
@@ -27,6 +29,7 @@ ExpertParams expert_params(const ExpertRoles& roles, std::int64_t experts, Addre
   p.id = rows_of(roles.id);
   p.b_blocks = is_block(roles.b.dtype);
   if (p.b_blocks) p.pieces = pieces_of(roles.b);
+  p.row_sixteens = row_sixteens_of(roles.b);
   p.tokens = roles.id.dims[0];
   p.used = roles.id.dims[1];
   p.experts = experts;

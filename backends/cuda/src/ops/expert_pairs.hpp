@@ -18,7 +18,9 @@ struct ExpertRoles {
 
 /// With strides of two dimensions, 0 where they are 1.
 Operand with_two_strides(const Tensor& t);
-/// Where the pieces of a row's blocks lie, from its start.
+/// Sixteens of a row of weights in planes; of others 0.
+std::int64_t row_sixteens_of(const Tensor& weights);
+/// Where the pieces of a row's blocks lie, from its start; of planes, from the first.
 Blocks pieces_of(const Tensor& weights);
 
 /// Bytes of the lists of pairs.
