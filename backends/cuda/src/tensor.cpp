@@ -28,8 +28,8 @@ bool is_fast_format(quern_dtype dtype) noexcept {
 }
 
 bool is_half_format(const Tensor& weights) noexcept {
-#define QUERN_CUDA_ID(NAME) QUERN_##NAME,
-  constexpr quern_dtype formats[] = {QUERN_CUDA_HALF_FORMATS(QUERN_CUDA_ID, QUERN_CUDA_ID)};
+#define QUERN_CUDA_ID(name, NAME) QUERN_##NAME,
+  constexpr quern_dtype formats[] = {QUERN_CUDA_HALF_FORMATS(QUERN_CUDA_ID)};
 #undef QUERN_CUDA_ID
   return std::ranges::find(formats, weights.dtype) != std::end(formats) &&
          (weights.packed_layout || (!sdk::gains_by_planes(weights.dtype) && is_contiguous(weights)));

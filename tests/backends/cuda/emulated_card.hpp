@@ -17,9 +17,11 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
+#define __noinline__
 #define __grid_constant__
 #define __shared__ static
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#define SHARED_FLOATS(name) float* const name = nullptr  // blocks have none
 
 struct uint2 {
   u32 x, y;
@@ -97,6 +99,14 @@ inline u32 __ballot_sync(u32, bool v) {
   return all;
 }
 inline void __syncwarp() { EmulatedWarp::own().lanes.arrive_and_wait(); }
+template <class T>
+T __shfl_up_sync(u32, T v, int below) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  return emulated_shuffle(v, lane >= below ? lane - below : lane);
+}
+inline int __popc(u32 v) { return std::popcount(v); }
+inline float __expf(float x) { return std::exp(x); }
+inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f); }
 inline int __ffs(u32 v) { return v == 0 ? 0 : std::countr_zero(v) + 1; }
 template <class T>
 T min(T a, T b) {

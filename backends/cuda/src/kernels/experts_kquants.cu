@@ -223,37 +223,36 @@ DEV void store_zeros(const ExpertTilesParams& p, const PairTile& tile) {
   }
 }
 
-template <int NT> DEV void experts_kquants(const ExpertTilesParams& p, char* memory) {
+template <int F, int NT> DEV void experts_kquants(const ExpertTilesParams& p, char* memory) {
   wait_for_inputs();
   PairTile tile;
   if (pairs_at(p, blockIdx.y, tile)) {
     const Address x = p.x ? p.x + blockIdx.y * operand_size(p, p.of.k) : 0;
     const i64 before = (i64)tile.expert * p.of.n * (p.of.k / 256);
     const ColumnScales scales{p.scaled ? x : 0, 1.0f};
-    switch (p.w.dtype) {
-#define CALL(FORMAT) \
-  p.resident ? resident_products<FORMAT, NT>(p, tile, x, scales, before, memory) : chunked_products<FORMAT, NT>(p, tile, x, scales, before, memory)
-      HALF_FORMAT_CASES
-#undef CALL
-    }
+    if (p.resident) resident_products<F, NT>(p, tile, x, scales, before, memory);
+    else chunked_products<F, NT>(p, tile, x, scales, before, memory);
   } else if (!p.listed) {
     if (tile.expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.of.faults);
     if (!p.glu && !p.counters) store_zeros(p, tile);
   }
   if (p.counters) sum_last(p);
 }
-#define EXPERTS_KQUANTS(NT) \
+#define EXPERTS_KQUANTS(FORMAT, NT) \
   extern __shared__ __align__(128) char memory[]; \
-  experts_kquants<NT>(p, memory);
+  experts_kquants<FORMAT, NT>(p, memory);
 #else
-#define EXPERTS_KQUANTS(NT)
+#define EXPERTS_KQUANTS(FORMAT, NT)
 #endif
-#define KERNEL_OF(columns, NT) \
+// Each format has kernels of its own: in common ones it would have the registers of the format that needs most.
+#define KERNEL_OF(name, FORMAT, columns, NT) \
   extern "C" __global__ void __launch_bounds__(32 * mixed_most_warps(columns), 1) \
-      experts_kquants_##columns(const __grid_constant__ ExpertTilesParams p) { EXPERTS_KQUANTS(NT) }
-KERNEL_OF(8, 1)
-KERNEL_OF(16, 2)
-KERNEL_OF(32, 4)
+      experts_kquants_##columns##_##name(const __grid_constant__ ExpertTilesParams p) { EXPERTS_KQUANTS(FORMAT, NT) }
+#define KERNELS_OF(name, FORMAT) \
+  KERNEL_OF(name, FORMAT, 8, 1) \
+  KERNEL_OF(name, FORMAT, 16, 2) \
+  KERNEL_OF(name, FORMAT, 32, 4)
+QUERN_CUDA_HALF_FORMATS(KERNELS_OF)
 
 /// The operands of all tiles, a row a warp; blockIdx.y: the tile.
 KERNEL(256) expert_operands(const __grid_constant__ ExpertTilesParams p) {

@@ -99,12 +99,12 @@ template <int CODES, int STAGES> struct ScaledRing {
 template <> struct Ring<Q4_0> : ScaledRing<128, 3> { using ScaledRing::ScaledRing; };
 template <> struct Ring<Q8_0> : ScaledRing<256, 2> { using ScaledRing::ScaledRing; };
 
-/// Adds the products of A, 16 rows by a lane's chunk of eight elements, and that chunk of each column, whose rows are `pitch` bytes apart.
-/// a: [row][pair of elements].
-template <int NT> DEV void multiply_chunk(float (*sums)[4], const u32 (*a)[4], u32 chunk, int pitch) {
+/// Adds the products of A, 16 rows by a lane's chunk of eight elements, and that chunk of each column: `turned` and `fixed` bytes behind the start of
+/// columns that are `pitch` bytes apart. a: [row][pair of elements]. (One sum of all for the address: Q4_K has another order of instructions.)
+template <int NT> DEV void multiply_chunk(float (*sums)[4], const u32 (*a)[4], u32 column, int pitch, int turned, int fixed) {
 #pragma unroll
   for (int n = 0; n < NT; ++n) {
-    const uint4 b = load_16(chunk + n * 8 * pitch);
+    const uint4 b = load_16(column + n * 8 * pitch + turned + fixed);
     multiply_half(sums[n], a[0][0], a[1][0], a[0][1], a[1][1], b.x, b.y);
     multiply_half(sums[n], a[0][2], a[1][2], a[0][3], a[1][3], b.z, b.w);
   }
@@ -191,7 +191,7 @@ template <int NT> DEV void block_products(const Ring<Q4_K>&, const Rows&, int, u
             // What the low nibbles leave of their bytes are the high ones: a difference, where a mask would wait for the pipe of the masks.
             a[r][i] = nibble == 0 ? fma2(low[r][i], scale[0][r], less[r]) : mul2(sub2(pairs[r][i], low[r][i]), scale[1][r]);
           }
-        multiply_chunk<NT>(acc, a, column + h * 256 + (nibble * 64 ^ upper) + j * 16, pitch);
+        multiply_chunk<NT>(acc, a, column, pitch, nibble * 64 ^ upper, h * 256 + j * 16);
       }
     }
   }
@@ -246,7 +246,7 @@ template <int NT> DEV void block_products(const Ring<Q5_K>&, const Rows&, int, u
             a[r][2 * w] = fma2(bytes_1024(five, 0x4140), scale[nibble][r], less[nibble][r]);
             a[r][2 * w + 1] = fma2(bytes_1024(five, 0x4342), scale[nibble][r], less[nibble][r]);
           }
-        multiply_chunk<NT>(acc, a, column + h * 256 + (nibble * 64 ^ upper) + j * 16, pitch);
+        multiply_chunk<NT>(acc, a, column, pitch, nibble * 64 ^ upper, h * 256 + j * 16);
       }
     }
   }
@@ -294,7 +294,7 @@ template <int NT> DEV void block_products(const Ring<Q6_K>&, const Rows& rows, i
             const u32 top = merged(nibble ? tops[r][i] >> 4 : tops[r][i], 0x03000300, TWO_64);
             a[r][i] = fma2(merged(nibble ? pairs[r][i] : pairs[r][i] << 4, 0x00f000f0, top), scale[nibble][r], less[nibble][r]);
           }
-        multiply_chunk<NT>(acc, a, column + h * 256 + nibble * 128 + (upper ^ nibble * 64) + j * 16, pitch);
+        multiply_chunk<NT>(acc, a, column, pitch, upper ^ nibble * 64, h * 256 + nibble * 128 + j * 16);
       }
     }
   }
@@ -355,13 +355,6 @@ template <int NT, class Scaled> DEV void block_products(const Scaled& ring, cons
     add_scaled<NT>(tot, d, sums);
   }
 }
-
-/// A format, chosen when the kernel runs: CALL(FORMAT) runs in its case.
-#define HALF_FORMAT_CASE(FORMAT) \
-  case FORMAT: CALL(FORMAT); break;
-#define HALF_FORMAT_LAST(FORMAT) \
-  default: CALL(FORMAT); break;
-#define HALF_FORMAT_CASES QUERN_CUDA_HALF_FORMATS(HALF_FORMAT_CASE, HALF_FORMAT_LAST)
 
 /// Puts a lane's sums of columns 2 t and 2 t + 1 where they belong. All lanes of the warp.
 template <class Weights, int NT> DEV void settle_columns(float (*tot)[4]) {
