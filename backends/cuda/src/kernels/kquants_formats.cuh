@@ -298,14 +298,16 @@ template <int NT> DEV void block_products(const Ring<Q6_K>&, const Rows& rows, i
       }
     }
   }
-  float d[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int tile_row = r * 8 + row_of(g);
     const u32 word = load_4(stage + 16 * 208 + tile_row * 4);
-    d[r] = from_half((u16)(rows.block(tile_row, block) & 1 ? word >> 16 : word));
+    const float d = from_half((u16)(rows.block(tile_row, block) & 1 ? word >> 16 : word));
+#pragma unroll
+    for (int n = 0; n < NT; ++n)
+#pragma unroll
+      for (int i = 2 * r; i < 2 * r + 2; ++i) tot[n][i] = fmaf(d, acc[n][i], tot[n][i]);
   }
-  add_scaled<NT>(tot, d, acc);
 }
 
 /// Column of eight whose activations are column g of the matrix units, where lanes read eight bytes at a time: so they are in different banks.
