@@ -115,7 +115,9 @@ void expect_gemm(void (*kernel)(GemmParams), std::int64_t tile, double step, que
                        static_cast<int>(a.length),
                        static_cast<int>(s.k),
                        0.5f,
-                       -1.5f};
+                       -1.5f,
+                       1,
+                       0};
     run_emulated(kernel, static_cast<u32>((s.n + 127) / 128), static_cast<u32>((s.m + tile - 1) / tile), p);
   });
 }
@@ -143,7 +145,7 @@ TEST(TurnedBlocks, InF32) {
         Tensor start = b.tensor;
         if (!start.packed_layout) start.data = 0;
         MatmulAnyParams p{};
-        p.batches = {1, 1, {1}};
+        p.batches = {1, 1, {1}, 0};
         p.a = {a.bytes.address(), a.dtype, 4, {}};
         p.a_row = a.length * 4;
         p.b = {b.tensor.data, static_cast<int>(b.tensor.dtype), b.tensor.strides[0], {}};
