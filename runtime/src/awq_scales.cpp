@@ -91,7 +91,8 @@ void follow_norm(const gguf::File& file, const gguf::TensorInfo& norm, std::vect
   const std::vector<float> numbers = models::decode_floats(norm.dtype, bytes.bytes());
   for (std::size_t i = 0; i < scales.size(); ++i) {
     const float wanted = numbers[i] / scales[i];
-    const float stored = std::abs(wanted) < 65504 ? models::decode_floats(QUERN_F16, models::encode_floats(QUERN_F16, std::span(&wanted, 1)))[0] : 0;
+    const float stored =
+        std::abs(wanted) < 65504 ? models::decode_floats(QUERN_F16, models::encode_floats(QUERN_F16, std::span(&wanted, 1)))[0] : 0;
     scales[i] = stored == 0 ? 1 : numbers[i] / stored;
   }
 }
@@ -116,7 +117,8 @@ void add_foldings(const gguf::File& file, const quantize::Importance& importance
   if (scales.empty()) return;
   if (norm) follow_norm(file, *giver, scales);
   to[giver->name].rows = scales;
-  if (const std::string bias = concat(front, shared.bias); !shared.bias.empty() && file.find_tensor(bias) != nullptr) to[bias].rows = scales;
+  if (const std::string bias = concat(front, shared.bias); !shared.bias.empty() && file.find_tensor(bias) != nullptr)
+    to[bias].rows = scales;
   for (const std::string_view name : shared.takers)
     if (!name.empty()) to[concat(front, name)].columns = scales;
 }
@@ -134,7 +136,8 @@ void fold(const Folding& folding, const gguf::TensorInfo& tensor, std::vector<fl
 Foldings awq_scales(const gguf::File& file, const quantize::Importance& importance, std::uint64_t group, std::uint32_t threads) {
   Foldings made;
   for (std::uint64_t layer = 0; file.find_tensor(concat("blk.", layer, ".attn_norm.weight")) != nullptr; ++layer)
-    for (const SharedInput& shared : shared_inputs) add_foldings(file, importance, group, threads, concat("blk.", layer, "."), shared, made);
+    for (const SharedInput& shared : shared_inputs)
+      add_foldings(file, importance, group, threads, concat("blk.", layer, "."), shared, made);
   return made;
 }
 

@@ -82,8 +82,8 @@ class DirectoryQuantizer {
     }
     if (std::ranges::none_of(file_.tensors(), [this](const gguf::TensorInfo& tensor) { return takes(tensor); }))
       throw Error(QUERN_UNSUPPORTED,
-                  concat(file_.name(), ": no weight has whole groups of ", group(), " columns", packed_.kind == PackedKind::fp8_blocks ? " and rows" : "",
-                         ", so none can become ", options_.to));
+                  concat(file_.name(), ": no weight has whole groups of ", group(), " columns",
+                         packed_.kind == PackedKind::fp8_blocks ? " and rows" : "", ", so none can become ", options_.to));
     return all;
   }
 
@@ -140,9 +140,9 @@ class DirectoryQuantizer {
 
   WeightCodes encode(const gguf::TensorInfo& tensor, std::span<const float> numbers) const {
     try {
-      return has_groups(packed_.kind)                    ? groups(tensor, numbers)
+      return has_groups(packed_.kind)                 ? groups(tensor, numbers)
              : packed_.kind == PackedKind::fp8_blocks ? blocks(tensor, numbers)
-                                                         : rows(tensor, numbers);
+                                                      : rows(tensor, numbers);
     } catch (const Error& error) {
       if (error.code() != QUERN_INVALID_ARGUMENT) throw;
       throw file_.bad_tensor(tensor.name, error.what());
@@ -186,7 +186,8 @@ class DirectoryQuantizer {
         largest = std::max(largest, quantize::largest_magnitude(numbers.subspan(first + row * columns, side)));
       const float scale = made.scales[block] = quantize::e4m3_scale(largest);
       for (std::uint64_t row = 0; row < side; ++row)
-        quantize::encode_e4m3(numbers.subspan(first + row * columns, side), scale, std::span(made.codes).subspan(first + row * columns, side));
+        quantize::encode_e4m3(numbers.subspan(first + row * columns, side), scale,
+                              std::span(made.codes).subspan(first + row * columns, side));
     });
     return made;
   }
@@ -217,7 +218,8 @@ class DirectoryQuantizer {
 
 std::string quantize_to_directory(const gguf::File& file, const quantize::Importance* importance, const std::string& out,
                                   const QuantizeOptions& options) {
-  if (!options.type.empty() || !options.tensor_types.empty() || !options.output_type.empty() || !options.embedding_type.empty() || options.pure)
+  if (!options.type.empty() || !options.tensor_types.empty() || !options.output_type.empty() || !options.embedding_type.empty() ||
+      options.pure)
     throw Error(QUERN_INVALID_ARGUMENT, concat("types of tensors are those of GGUF files; a directory of ", options.to, " has its own"));
   DirectoryQuantizer quantizer(file, importance, options);
   const std::vector<QuantizedTensor> tensors = quantizer.tensors();

@@ -48,9 +48,9 @@ std::vector<float> turned(std::span<const float> numbers, std::uint64_t rows, st
 
 void check_sizes(const PackedForm& form, std::uint64_t rows, std::uint64_t columns, const WeightCodes& codes) {
   const bool integers = form.kind == PackedKind::awq || form.kind == PackedKind::integers;
-  const std::uint64_t scales = integers                               ? rows * (columns / form.group)
+  const std::uint64_t scales = integers                              ? rows * (columns / form.group)
                                : form.kind == PackedKind::fp8_blocks ? (rows / models::fp8_block) * (columns / models::fp8_block)
-                                                                      : rows;
+                                                                     : rows;
   if (codes.codes.size() != rows * columns || codes.scales.size() != scales ||
       (form.kind == PackedKind::awq && codes.zeros.size() != scales))
     throw Error(QUERN_INVALID_ARGUMENT, concat(codes.codes.size(), " codes and ", codes.scales.size(), " scales are not those of ", rows,

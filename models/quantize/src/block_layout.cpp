@@ -7,6 +7,8 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <span>
+#include <type_traits>
 
 namespace quern::quantize {
 namespace {

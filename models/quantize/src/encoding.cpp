@@ -19,13 +19,13 @@ void encode_block(const BlockLayout& layout, const float* x, const float* weight
   for (int i = 0; i < layout.elements(); ++i)
     if (!std::isfinite(x[i])) throw Error(QUERN_INVALID_ARGUMENT, concat("the number ", x[i], " has no place in a block format"));
   Block rounded, fitted;
-  round_block(layout, x, rounded);
+  fits().round_block(layout, x, rounded);
   if (!std::isfinite(rounded.scale) || !std::isfinite(rounded.minimum))
     throw Error(QUERN_INVALID_ARGUMENT,
                 concat("a block with the number ",
                        *std::max_element(x, x + layout.elements(), [](float a, float b) { return std::fabs(a) < std::fabs(b); }),
                        " has a scale beyond the largest of f16; use bf16 or f32"));
-  fit_block(layout, x, scaled, fitted);
+  fits().fit_block(layout, x, scaled, fitted);
   const bool better = error_of(layout, fitted, x, scaled) < error_of(layout, rounded, x, scaled);
   layout.pack(better ? fitted : rounded, out);
 }

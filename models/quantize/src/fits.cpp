@@ -5,6 +5,7 @@
 // with all codes anew. Then the block's scale is fitted to the codes, as long as that gains.
 #include "fits.hpp"
 
+#include "code_fits.hpp"
 #include "group_fits.hpp"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-namespace quern::quantize {
+namespace quern::quantize::QUERN_FITS_ISA {
 namespace {
 
 template <int n>
@@ -152,8 +153,6 @@ void fit(const BlockLayout& layout, const float* x, const float* w, Block& block
   }
 }
 
-}  // namespace
-
 void round_block(const BlockLayout& layout, const float* x, Block& block) {
   const Limits codes(layout.codes()), scales(layout.scales()), minima(layout.minima());
   const int n = layout.group(), groups = layout.groups();
@@ -183,13 +182,9 @@ void fit_block(const BlockLayout& layout, const float* x, const float* weights, 
   layout.group() == 16 ? fit<16>(layout, x, weights, block) : fit<32>(layout, x, weights, block);
 }
 
-double error_of(const BlockLayout& layout, const Block& block, const float* x, const float* weights) {
-  double error = 0;
-  for (int i = 0; i < layout.elements(); ++i) {
-    const double off = static_cast<double>(x[i]) - value_of(layout, block, i);
-    error += weights[i] * off * off;
-  }
-  return error;
-}
+}  // namespace
 
-}  // namespace quern::quantize
+extern const Fits fits;
+const Fits fits = {QUERN_FITS_NAME, round_block, fit_block, fit_group};
+
+}  // namespace quern::quantize::QUERN_FITS_ISA

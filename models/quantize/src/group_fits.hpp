@@ -1,9 +1,10 @@
 // Sums over a group and the scales of least squares that follow from them.
 //
-// All sums go through `lanes` partial ones in a fixed order, so that a compiler may use vectors and the bytes stay the same.
+// All sums go through `lanes` partial ones in a fixed order, so that the bytes are the same with vectors of any width.
 #pragma once
 
 #include "block_layout.hpp"
+#include "lanes.hpp"
 
 #include "quern/sdk/host_kernels.hpp"
 
@@ -11,9 +12,8 @@
 #include <cmath>
 #include <limits>
 
-namespace quern::quantize {
+namespace quern::quantize::QUERN_FITS_ISA {
 
-inline constexpr int lanes = 8;
 inline constexpr int steps = 9;  // candidates on either side
 inline constexpr float step = 0.1f;
 inline constexpr int rounds = 2;
@@ -30,16 +30,17 @@ inline float nearest(float x, Limits limits) noexcept {
   return (std::min(std::max(x, limits.low), limits.high) + whole) - whole;
 }
 
+inline Lanes nearest(Lanes x, Lanes low, Lanes high) noexcept {
+  const Lanes whole = Lanes::of(12582912.0f);
+  return (x.within(low, high) + whole) - whole;
+}
+
 inline float inverse_of(float x) noexcept {
   const float inverse = 1 / x;
   return std::isfinite(inverse) ? inverse : 0;
 }
 
 inline float as_f16(float x) noexcept { return sdk::from_f16(sdk::to_f16(x)); }
-
-inline float joined(const float (&part)[lanes]) noexcept {
-  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
-}
 
 /// Weighted sums of the codes c that round (x - minimum) * inverse.
 struct Sums {
@@ -48,32 +49,33 @@ struct Sums {
 
 template <int n>
 Sums sums_of(const float* x, const float* w, float inverse, float minimum, Limits limits) noexcept {
-  float c[lanes] = {}, cc[lanes] = {}, xc[lanes] = {};
-  for (int i = 0; i < n; i += lanes)
-    for (int l = 0; l < lanes; ++l) {
-      const float code = nearest((x[i + l] - minimum) * inverse, limits), weighted = w[i + l] * code;
-      c[l] += weighted;
-      cc[l] += weighted * code;
-      xc[l] += weighted * x[i + l];
-    }
-  return {joined(c), joined(cc), joined(xc)};
+  const Lanes by = Lanes::of(inverse), from = Lanes::of(minimum), low = Lanes::of(limits.low), high = Lanes::of(limits.high);
+  Lanes c = Lanes::of(0), cc = c, xc = c;
+  for (int i = 0; i < n; i += lanes) {
+    const Lanes xs = Lanes::at(x + i), code = nearest((xs - from) * by, low, high), weighted = Lanes::at(w + i) * code;
+    c = c + weighted;
+    cc = cc + weighted * code;
+    xc = xc + weighted * xs;
+  }
+  return {c.sum(), cc.sum(), xc.sum()};
 }
 
 template <int n>
 float group_error(const float* x, const float* w, float scale, float minimum, Limits limits) noexcept {
-  const float inverse = inverse_of(scale);
-  float error[lanes] = {};
-  for (int i = 0; i < n; i += lanes)
-    for (int l = 0; l < lanes; ++l) {
-      const float code = nearest((x[i + l] - minimum) * inverse, limits), off = x[i + l] - (scale * code + minimum);
-      error[l] += w[i + l] * off * off;
-    }
-  return joined(error);
+  const Lanes by = Lanes::of(inverse_of(scale)), from = Lanes::of(minimum), low = Lanes::of(limits.low), high = Lanes::of(limits.high);
+  const Lanes scales = Lanes::of(scale);
+  Lanes error = Lanes::of(0);
+  for (int i = 0; i < n; i += lanes) {
+    const Lanes xs = Lanes::at(x + i), code = nearest((xs - from) * by, low, high), off = xs - (scales * code + from);
+    error = error + Lanes::at(w + i) * off * off;
+  }
+  return error.sum();
 }
 
+/// n is a multiple of `lanes`.
 inline void put_codes(const float* x, int n, float scale, float minimum, Limits limits, float* codes) noexcept {
-  const float inverse = inverse_of(scale);
-  for (int i = 0; i < n; ++i) codes[i] = nearest((x[i] - minimum) * inverse, limits);
+  const Lanes by = Lanes::of(inverse_of(scale)), from = Lanes::of(minimum), low = Lanes::of(limits.low), high = Lanes::of(limits.high);
+  for (int i = 0; i < n; i += lanes) nearest((Lanes::at(x + i) - from) * by, low, high).store(codes + i);
 }
 
 /// The element of largest magnitude, with its sign.
@@ -141,4 +143,4 @@ Line fit_line(const float* x, const float* w, Limits limits, bool below) noexcep
   return best;
 }
 
-}  // namespace quern::quantize
+}  // namespace quern::quantize::QUERN_FITS_ISA

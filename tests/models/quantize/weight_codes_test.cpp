@@ -82,9 +82,11 @@ std::vector<float> column_weights() {
 TEST(GroupCodes, NoErrorIsLargerThanThatOfRounding) {
   const std::vector<float> ones(256, 1.0f), weights = column_weights();
   for (const GroupForm& form : forms())
-    for (const std::vector<float>& rows : {normal_rows(0, 0.02f), normal_rows(1, 0.1f), normal_rows(-3, 1), normal_rows(0, 1e-6f), normal_rows(0, 0)})
+    for (const std::vector<float>& rows :
+         {normal_rows(0, 0.02f), normal_rows(1, 0.1f), normal_rows(-3, 1), normal_rows(0, 1e-6f), normal_rows(0, 0)})
       for (const std::vector<float>& w : {ones, weights}) {
-        const double fitted = coded_error(form, coded(form, rows, w), rows, w), plain = coded_error(form, plainly_coded(form, rows), rows, w);
+        const double fitted = coded_error(form, coded(form, rows, w), rows, w),
+                     plain = coded_error(form, plainly_coded(form, rows), rows, w);
         // The choice is by sums of 128 weighted squares in f32, in 8 parts of 16: relative 2^-24 * 20.
         EXPECT_LE(fitted, plain * (1 + 20 * 0x1p-24)) << form.group << " " << form.zero_points << " " << rows[0];
       }
@@ -93,7 +95,9 @@ TEST(GroupCodes, NoErrorIsLargerThanThatOfRounding) {
 TEST(GroupCodes, WeightsAndLeastSquaresLowerTheErrorOfNormalRows) {
   const std::vector<float> rows = normal_rows(0, 0.02f), weights = column_weights();
   for (const GroupForm& form : forms())
-    EXPECT_LT(coded_error(form, coded(form, rows, weights), rows, weights), 0.9 * coded_error(form, plainly_coded(form, rows), rows, weights)) << form.group;
+    EXPECT_LT(coded_error(form, coded(form, rows, weights), rows, weights),
+              0.9 * coded_error(form, plainly_coded(form, rows), rows, weights))
+        << form.group;
 }
 
 TEST(GroupCodes, ScalesAreNumbersOfTheirTypeAndZeroPointsAsTheFormHasThem) {
@@ -121,8 +125,8 @@ TEST(GroupCodes, RefusesWhatHasNoPlace) {
     rows[77] = number;
     EXPECT_THROW(coded({}, rows, ones), Error);
   }
-  EXPECT_THROW(coded({}, std::vector<float>(256, 3e38f), ones), Error);      // no f16 is such a scale
-  EXPECT_THROW(coded({}, std::vector<float>(192, 1.0f), ones), Error);       // no whole row
+  EXPECT_THROW(coded({}, std::vector<float>(256, 3e38f), ones), Error);  // no f16 is such a scale
+  EXPECT_THROW(coded({}, std::vector<float>(192, 1.0f), ones), Error);   // no whole row
   EXPECT_THROW(coded({48, false, QUERN_F16}, std::vector<float>(192, 1.0f), std::vector<float>(192, 1.0f)), Error);
   EXPECT_THROW(quantize::largest_magnitude(std::vector<float>{1, std::numeric_limits<float>::quiet_NaN()}), Error);
 }
@@ -151,7 +155,8 @@ TEST(E4m3, EachNumberGetsTheNearestOneAndTiesTheEvenOne) {
       if ((code & 0x7fu) != 0x7fu) least = std::min(least, std::fabs(e4m3(code) - numbers[i]));
     const double off = std::fabs(e4m3(codes[i]) - numbers[i]);
     EXPECT_EQ(off, least) << numbers[i];
-    const bool tie = (codes[i] & 0x7fu) < 0x7eu && (std::fabs(e4m3(codes[i] + 1u) - numbers[i]) == off || ((codes[i] & 0x7fu) > 0 && std::fabs(e4m3(codes[i] - 1u) - numbers[i]) == off));
+    const bool tie = (codes[i] & 0x7fu) < 0x7eu && (std::fabs(e4m3(codes[i] + 1u) - numbers[i]) == off ||
+                                                    ((codes[i] & 0x7fu) > 0 && std::fabs(e4m3(codes[i] - 1u) - numbers[i]) == off));
     if (tie) { EXPECT_EQ(codes[i] % 2, 0) << numbers[i]; }
   }
 }
