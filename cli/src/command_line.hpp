@@ -190,8 +190,8 @@ struct ConvertFlags {
 };
 
 struct QuantizeFlags {
-  std::string in, out, type;
-  std::optional<std::string> imatrix, output_type, embedding_type;
+  std::string in, out, type;  // type: "" with `to`
+  std::optional<std::string> to, imatrix, output_type, embedding_type;
   std::vector<std::string> tensor_types;  // "REGEX=TYPE"
   bool pure = false;
   bool allow_requantize = false;

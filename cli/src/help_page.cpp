@@ -34,6 +34,7 @@ constexpr Example examples[] = {
     {"ps", "quern ps"},
     {"quantize", "quern quantize MODEL.gguf small.gguf Q4_K_M"},
     {"quantize", "quern quantize MODEL.gguf small.gguf Q4_K_M --imatrix text.imatrix"},
+    {"quantize", "quern quantize MODEL.gguf folder --to awq --imatrix text.imatrix"},
     {"imatrix", "quern imatrix MODEL.gguf text.txt -o text.imatrix"},
     {"merge", "quern merge MODEL.gguf out -o merged.gguf"},
     {"export", "quern export MODEL.gguf out -o adapter.gguf --format gguf"},

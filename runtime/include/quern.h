@@ -1286,7 +1286,7 @@ QUERN_API quern_status quern_convert(quern_runtime *runtime, const char *from, c
 
 typedef struct quern_quantize_options {
   uint64_t struct_size;
-  const char *type;                 /* of the file: "Q4_K_M", "Q8_0", "F16" ..., in capitals or not */
+  const char *type;                 /* of the file: "Q4_K_M", "Q8_0", "F16" ..., in capitals or not; null with `to` */
   const char *imatrix;              /* an importance matrix, GGUF or llama.cpp's .dat; null: all columns count the same */
   const char *const *tensor_types;  /* "REGEX=TYPE": tensors in whose names the expression is found; the first one counts */
   uint64_t tensor_type_count;
@@ -1298,15 +1298,17 @@ typedef struct quern_quantize_options {
   uint32_t reserved;                /* 0 */
   quern_progress_callback progress; /* bytes of the model that is read; may be null */
   void *progress_user;
+  const char *to;                   /* "awq", "compressed-tensors", "fp8" or "fp8-channel": a directory; null: a GGUF file */
 } quern_quantize_options;
 
 /* Writes a model (a GGUF file, or a Hugging Face directory) as a GGUF file with other types of weights. Types are those of llama-quantize's file
  * of the same name, tensor by tensor. Block formats are encoded by weighted least squares on the runtime's threads; its devices are not used. The
- * bytes do not depend on the number of threads. *report is one JSON object: type, tensors: [{name, shape, from, to, bytes, instead_of (where rows
- * are no whole blocks of that type)}], bytes_before, bytes, bits_per_weight. `report` may be null. Errors: QUERN_INVALID_ARGUMENT for options that
- * mean nothing, and for weights in blocks without allow_requantize; QUERN_UNSUPPORTED for a type that is not written; QUERN_BAD_MODEL for a
- * malformed model or matrix, and for numbers that a type cannot hold; QUERN_IO, also for an output that exists, and QUERN_PERMISSION;
- * QUERN_CANCELLED. */
+ * bytes do not depend on the number of threads. With `to`, the weights of the layers become codes in a directory that vLLM and transformers
+ * open. All else becomes f16 or bf16 there, and "awq" needs an importance matrix. *report is one JSON object: type (or `to`), tensors: [{name,
+ * shape, from, to, bytes, instead_of (where rows are no whole blocks of that type)}], bytes_before, bytes, bits_per_weight. `report` may be null.
+ * Errors: QUERN_INVALID_ARGUMENT for options that mean nothing, and for weights in blocks without allow_requantize; QUERN_UNSUPPORTED for a type
+ * that is not written, and a model that no directory holds; QUERN_BAD_MODEL for a malformed model or matrix, and for numbers that a type cannot
+ * hold; QUERN_IO, also for an output that exists, and QUERN_PERMISSION; QUERN_CANCELLED. */
 QUERN_API quern_status quern_quantize(quern_runtime *runtime, const char *in, const char *out, const quern_quantize_options *options,
                                       quern_text **report);
 

@@ -13,15 +13,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 namespace quern::runtime {
 namespace {
 
 using Devices = std::vector<std::shared_ptr<MemoryBudget>>;
-
-constexpr std::uint64_t directory_shard_bytes = 5'000'000'000;
 
 bool is_matrix(const gguf::TensorInfo& tensor) { return tensor.n_dims > 1 && tensor.name.ends_with(".weight"); }
 
@@ -96,11 +92,7 @@ void write_gguf(const Devices& devices, const gguf::File& file, bool is_director
 bool holds(const gguf::File& file, const gguf::TensorInfo& tensor, quern_dtype dtype) {
   if (models::float_bytes(tensor.dtype) == 0) return false;
   const gguf::TensorBytes bytes = file.read(tensor);
-  const std::vector<float> numbers = models::decode_floats(tensor.dtype, bytes.bytes());
-  const auto too_large = [&](float number) { return dtype == QUERN_F16 && std::isfinite(number) && std::abs(number) > 65504; };
-  if (std::ranges::any_of(numbers, too_large)) return false;
-  const std::vector<float> stored = models::decode_floats(dtype, models::encode_floats(dtype, numbers));
-  return std::memcmp(stored.data(), numbers.data(), numbers.size() * sizeof(float)) == 0;
+  return holds_all(dtype, models::decode_floats(tensor.dtype, bytes.bytes()));
 }
 
 void write_folder(const Devices& devices, const gguf::File& file, const std::string& to, const ConvertOptions& options) {
@@ -111,7 +103,7 @@ void write_folder(const Devices& devices, const gguf::File& file, const std::str
   const quern_dtype usual = type_of_matrix(file.require_tensor("token_embd.weight"));
   models::DirectoryForm form;
   form.dtype = usual;
-  form.shard_bytes = options.shard_bytes == 0 ? directory_shard_bytes : options.shard_bytes;
+  form.shard_bytes = options.shard_bytes == 0 ? models::usual_shard_bytes : options.shard_bytes;
   form.type = [&](const gguf::TensorInfo& tensor) {
     if (is_matrix(tensor)) return type_of_matrix(tensor);
     return holds(file, tensor, usual) ? usual : quern_dtype{QUERN_F32};  // what was widened is narrowed without loss

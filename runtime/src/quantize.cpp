@@ -3,9 +3,9 @@
 
 #include "free_path.hpp"
 #include "parallel.hpp"
+#include "quantize_directory.hpp"
+#include "quantize_report.hpp"
 
-#include "quern/graph/graph.hpp"
-#include "quern/graph/json_writer.hpp"
 #include "quern/models/directory.hpp"
 #include "quern/models/encoding.hpp"
 #include "quern/models/gguf_writer.hpp"
@@ -28,16 +28,6 @@ struct Source {
   std::optional<quantize::Importance> importance;
   std::uint32_t threads;
 };
-
-void refuse_blocks(const gguf::File& file, std::span<const TensorChoice> choices) {
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const gguf::TensorInfo& tensor = file.tensors()[i];
-    if (choices[i].dtype == tensor.dtype || quantize::block_elements(tensor.dtype) == 1) continue;
-    throw Error(QUERN_INVALID_ARGUMENT,
-                concat(file.name(), ": tensor '", tensor.name, "' is ", gguf::type_name(tensor.dtype),
-                       " already, and what that lost stays lost; start from the f16, bf16 or f32 model, or allow re-quantising"));
-  }
-}
 
 /// Some rows of one matrix, decoded and encoded.
 void encode_piece(const gguf::TensorInfo& tensor, std::span<const std::byte> from, quern_dtype to, std::span<const float> weights,
@@ -75,34 +65,15 @@ void encode_tensor(const Source& source, const gguf::TensorInfo& tensor, quern_d
   }
 }
 
-std::string report_of(const gguf::File& file, std::string_view mix, std::span<const TensorChoice> choices) {
-  JsonWriter json(JsonWriter::Style::one_line);
-  std::uint64_t before = 0, bytes = 0, elements = 0;
-  json.begin_object();
-  json.member("type", mix);
-  json.key("tensors");
-  json.begin_array();
+std::vector<QuantizedTensor> tensors_of(const gguf::File& file, std::span<const TensorChoice> choices) {
+  std::vector<QuantizedTensor> all;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const gguf::TensorInfo& tensor = file.tensors()[i];
-    const std::uint64_t now = choices[i].dtype == tensor.dtype ? tensor.bytes : encoded_bytes(choices[i].dtype, tensor.elements());
-    json.begin_object();
-    json.member("name", tensor.name);
-    json.member("shape", std::span(tensor.dims, tensor.n_dims));
-    json.member("from", graph::dtype_name(tensor.dtype));
-    json.member("to", graph::dtype_name(choices[i].dtype));
-    json.member("bytes", now);
-    if (choices[i].wanted != choices[i].dtype) json.member("instead_of", graph::dtype_name(choices[i].wanted));
-    json.end_object();
-    before += tensor.bytes;
-    bytes += now;
-    elements += tensor.elements();
+    const auto [dtype, wanted] = choices[i];
+    const bool changes = dtype != tensor.dtype;
+    all.push_back({&tensor, dtype, wanted, changes ? encoded_bytes(dtype, tensor.elements()) : tensor.bytes, changes});
   }
-  json.end_array();
-  json.member("bytes_before", before);
-  json.member("bytes", bytes);
-  json.member("bits_per_weight", elements == 0 ? 0.0 : 8 * static_cast<double>(bytes) / static_cast<double>(elements));
-  json.end_object();
-  return json.take();
+  return all;
 }
 
 void put_keys(gguf::Writer& writer, const Source& source, const quantize::Mix& mix) {
@@ -119,6 +90,9 @@ void put_keys(gguf::Writer& writer, const Source& source, const quantize::Mix& m
 }  // namespace
 
 std::string quantize(const std::string& in, const std::string& out, const QuantizeOptions& options) {
+  std::optional<quantize::Importance> importance;
+  if (!options.importance.empty()) importance = quantize::Importance::read(options.importance);
+  if (!options.to.empty()) return quantize_to_directory(models::open_model(in), importance ? &*importance : nullptr, out, options);
   const quantize::Mix& mix = quantize::mix_of(options.type);
   quantize::MixOptions chosen;
   for (const std::string& text : options.tensor_types) chosen.rules.push_back(quantize::tensor_rule(text));
@@ -126,12 +100,12 @@ std::string quantize(const std::string& in, const std::string& out, const Quanti
   if (!options.embedding_type.empty()) chosen.embedding = quantize::tensor_type_of("the type of the embedding", options.embedding_type);
   chosen.pure = options.pure;
   const gguf::File file = models::open_model(in);
-  Source source{file, {}, std::max(1u, options.threads)};
-  if (!options.importance.empty()) source.importance = quantize::Importance::read(options.importance);
+  const Source source{file, std::move(importance), std::max(1u, options.threads)};
   chosen.importance = source.importance.has_value();
   const std::vector<TensorChoice> choices = choose_types(file, mix, chosen);
-  if (!options.allow_requantize) refuse_blocks(file, choices);
-  if (options.dry_run) return report_of(file, mix.name, choices);
+  const std::vector<QuantizedTensor> tensors = tensors_of(file, choices);
+  if (!options.allow_requantize) refuse_blocks(file, tensors);
+  if (options.dry_run) return quantize_report(mix.name, tensors);
   require_free(out);
 
   gguf::Writer writer;
@@ -170,7 +144,7 @@ std::string quantize(const std::string& in, const std::string& out, const Quanti
     file.drop_pages(tensor);
   }
   writer.commit();
-  return report_of(file, mix.name, choices);
+  return quantize_report(mix.name, tensors);
 }
 
 }  // namespace quern::runtime

@@ -1,4 +1,4 @@
-// A model's weights in other types, as a GGUF file.
+// A model's weights in other types, as a GGUF file or as a quantised directory.
 #pragma once
 
 #include "quern/models/mix.hpp"
@@ -10,6 +10,7 @@ namespace quern::runtime {
 
 struct QuantizeOptions {
   std::string type;                         // of the file: "Q4_K_M"
+  std::string to;                           // a directory's form: "awq"; "": a GGUF file
   std::string importance;                   // path of a matrix; "": none
   std::vector<std::string> tensor_types;    // "REGEX=TYPE"
   std::string output_type, embedding_type;  // "": by the mix
@@ -19,6 +20,7 @@ struct QuantizeOptions {
 };
 
 /// Writes `in`, a GGUF file or a directory, as a GGUF file with the tensor types of the mix. Some rows of one tensor at a time are in memory.
+/// With `to`, a directory is written instead, and one tensor at a time is in memory as f32.
 /// Returns a JSON object: what quern_quantize() of quern.h says. Throws Error: what reading and writing throw, QUERN_INVALID_ARGUMENT for
 /// options that mean nothing, an output that exists, and weights that lie in blocks already; QUERN_UNSUPPORTED for a type that is not written.
 std::string quantize(const std::string& in, const std::string& out, const QuantizeOptions& options);

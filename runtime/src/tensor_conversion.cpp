@@ -7,6 +7,8 @@
 #include "quern/models/floats.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 namespace quern::runtime {
 namespace {
@@ -78,6 +80,13 @@ void convert_tensor(const std::vector<std::shared_ptr<MemoryBudget>>& devices, c
     else convert_blocks(devices, file, tensor, from.bytes(), to, take, piece);
   }
   file.drop_pages(tensor);
+}
+
+bool holds_all(quern_dtype dtype, std::span<const float> numbers) {
+  const auto too_large = [&](float number) { return dtype == QUERN_F16 && std::isfinite(number) && std::abs(number) > 65504; };
+  if (std::ranges::any_of(numbers, too_large)) return false;
+  const std::vector<float> stored = models::decode_floats(dtype, models::encode_floats(dtype, numbers));
+  return std::memcmp(stored.data(), numbers.data(), numbers.size_bytes()) == 0;
 }
 
 }  // namespace quern::runtime

@@ -21,4 +21,7 @@ using TakeBytes = std::function<void(std::span<const std::byte>)>;
 void convert_tensor(const std::vector<std::shared_ptr<MemoryBudget>>& devices, const gguf::File& file, const gguf::TensorInfo& tensor,
                     quern_dtype to, const TakeBytes& take, std::uint64_t piece = 16 << 20);
 
+/// Whether a type of f32, f16 and bf16 holds each of the numbers.
+bool holds_all(quern_dtype dtype, std::span<const float> numbers);
+
 }  // namespace quern::runtime

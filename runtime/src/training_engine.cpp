@@ -5,6 +5,7 @@
 #include "tensor_conversion.hpp"
 
 #include "quern/base/byte_sizes.hpp"
+#include "quern/graph/op_info.hpp"
 #include "quern/graph/ops.hpp"
 #include "quern/graph/sha256.hpp"
 

@@ -1,4 +1,4 @@
-// quern quantize MODEL OUT TYPE: a model's weights in other types, as a GGUF file.
+// quern quantize MODEL OUT TYPE: a model's weights in other types, as a GGUF file or a directory.
 #include "verbs.hpp"
 
 #include "engine.hpp"
@@ -46,7 +46,10 @@ int quantize_verb(const CommandLine& line, const Settings& settings) {
   for (const std::string& rule : flags.tensor_types) rules.push_back(rule.c_str());
   quern_quantize_options options{};
   options.struct_size = sizeof options;
-  options.type = flags.type.c_str();
+  if (flags.type.empty() == !flags.to)
+    throw Failure(exit_usage, "quantize: give the type of a GGUF file, such as Q4_K_M, or a directory's form by --to, such as --to awq");
+  options.type = flags.to ? nullptr : flags.type.c_str();
+  options.to = flags.to ? flags.to->c_str() : nullptr;
   options.imatrix = flags.imatrix ? flags.imatrix->c_str() : nullptr;
   options.tensor_types = rules.data();
   options.tensor_type_count = rules.size();

@@ -2,7 +2,6 @@
 
 #include "tensor_names.hpp"
 
-#include "quern/graph/json_writer.hpp"
 #include "quern/graph/ops.hpp"
 #include "quern/models/floats.hpp"
 
@@ -127,7 +126,7 @@ Shape shape_of(const gguf::File& model, const models::Hyperparameters& numbers, 
 }
 
 std::string config_text(const gguf::File& model, const models::Hyperparameters& numbers, const Family& family, const Tokenizer& tokenizer,
-                        quern_dtype dtype) {
+                        quern_dtype dtype, const std::function<void(JsonWriter&)>& quantisation) {
   JsonWriter json;
   json.begin_object();
   json.member("architectures", std::vector<std::string_view>{family.class_name});
@@ -155,6 +154,7 @@ std::string config_text(const gguf::File& model, const models::Hyperparameters& 
   json.member("eos_token_id", tokenizer.eos());
   json.member("torch_dtype", dtype == QUERN_F32 ? "float32" : dtype == QUERN_F16 ? "float16" : "bfloat16");
   json.member("use_cache", true);
+  if (quantisation) quantisation(json);
   json.end_object();
   return json.take() + "\n";
 }

@@ -2,6 +2,7 @@
 #include "config_writer.hpp"
 #include "families.hpp"
 #include "model_card.hpp"
+#include "packed_weights.hpp"
 #include "special_tokens_writer.hpp"
 #include "tensor_names.hpp"
 #include "tokenizer_writer.hpp"
@@ -63,12 +64,34 @@ class PartialFolder {
   std::string wanted_, path_;
 };
 
+std::uint64_t bytes_of(std::span<const StoredPart> parts) {
+  std::uint64_t all = 0;
+  for (const StoredPart& part : parts) all += part.bytes;
+  return all;
+}
+
 struct PlacedTensor {
   const gguf::TensorInfo* tensor;
   quern_dtype dtype;
   DirectoryTensor place;
-  std::uint64_t bytes() const { return tensor->elements() * float_bytes(dtype); }
+  bool packed;
+  std::vector<StoredPart> parts;  // one, unless it is packed
+  std::uint64_t bytes() const { return bytes_of(parts); }
 };
+
+PlacedTensor placed_tensor(const gguf::TensorInfo& tensor, DirectoryTensor place, const DirectoryForm& form) {
+  PlacedTensor placed{&tensor, form.type(tensor), std::move(place), form.packed && form.packed->takes(tensor), {}};
+  if (placed.packed) {
+    const std::string_view name = placed.place.name;
+    placed.parts = packed_parts(*form.packed, name.substr(0, name.rfind('.') + 1), tensor.dims[1], tensor.dims[0]);
+  } else {
+    std::vector<std::uint64_t> shape(tensor.dims, tensor.dims + tensor.n_dims);
+    std::ranges::reverse(shape);
+    placed.parts.push_back({placed.place.name, *safetensors::from_float_type(placed.dtype), std::move(shape),
+                            tensor.elements() * float_bytes(placed.dtype)});
+  }
+  return placed;
+}
 
 std::vector<PlacedTensor> placed_tensors(const gguf::File& model, const Family& family, const Shape& shape, const DirectoryForm& form) {
   std::vector<PlacedTensor> all;
@@ -78,7 +101,7 @@ std::vector<PlacedTensor> placed_tensors(const gguf::File& model, const Family& 
     if (!place)
       throw Error(QUERN_UNSUPPORTED,
                   concat(model.name(), ": tensor ", in_quotes(tensor.name), " has no place in a directory of ", family.class_name));
-    all.push_back({&tensor, form.type(tensor), std::move(*place)});
+    all.push_back(placed_tensor(tensor, std::move(*place), form));
   }
   return all;
 }
@@ -96,27 +119,38 @@ std::vector<std::span<const PlacedTensor>> shards_of(std::span<const PlacedTenso
   return shards;
 }
 
-void append_tensor(const PlacedTensor& placed, const DirectoryForm& form, safetensors::Writer& writer) {
-  if (placed.place.heads == 0)
-    return form.give(*placed.tensor, placed.dtype, [&](std::span<const std::byte> bytes) { writer.append(bytes); });
+/// All bytes of a tensor, in the order of the directory's rows.
+std::vector<std::byte> whole_tensor(const PlacedTensor& placed, quern_dtype dtype, const DirectoryForm& form) {
   std::vector<std::byte> whole;
-  whole.reserve(static_cast<std::size_t>(placed.bytes()));
-  form.give(*placed.tensor, placed.dtype, [&](std::span<const std::byte> bytes) { whole.insert(whole.end(), bytes.begin(), bytes.end()); });
-  writer.append(rows_from_graph(whole, placed.place.heads, placed.tensor->dims[placed.tensor->n_dims - 1]));
+  whole.reserve(static_cast<std::size_t>(placed.tensor->elements() * float_bytes(dtype)));
+  form.give(*placed.tensor, dtype, [&](std::span<const std::byte> bytes) { whole.insert(whole.end(), bytes.begin(), bytes.end()); });
+  return placed.place.heads == 0 ? whole : rows_from_graph(whole, placed.place.heads, placed.tensor->dims[placed.tensor->n_dims - 1]);
+}
+
+void append_tensor(const PlacedTensor& placed, const DirectoryForm& form, safetensors::Writer& writer) {
+  const auto append = [&](std::span<const std::byte> bytes) { writer.append(bytes); };
+  if (placed.packed) {
+    WeightCodes codes = form.packed->encode(*placed.tensor, decode_floats(QUERN_F32, whole_tensor(placed, QUERN_F32, form)));
+    for (const std::vector<std::byte>& part : packed_bytes(*form.packed, placed.tensor->dims[1], placed.tensor->dims[0], codes))
+      append(part);
+  } else if (placed.place.heads == 0) {
+    form.give(*placed.tensor, placed.dtype, append);
+  } else {
+    append(whole_tensor(placed, placed.dtype, form));
+  }
 }
 
 void write_shard(const std::string& path, std::span<const PlacedTensor> tensors, const DirectoryForm& form) {
   safetensors::Writer writer;
   writer.metadata("format", "pt");
-  std::map<std::string_view, const PlacedTensor*> by_name;
+  std::map<std::string_view, const PlacedTensor*> by_name;  // of the first part, behind which the others lie
   for (const PlacedTensor& placed : tensors) {
-    std::vector<std::uint64_t> shape(placed.tensor->dims, placed.tensor->dims + placed.tensor->n_dims);
-    std::ranges::reverse(shape);
-    writer.tensor(placed.place.name, *safetensors::from_float_type(placed.dtype), std::move(shape));
-    by_name.emplace(placed.place.name, &placed);
+    for (const StoredPart& part : placed.parts) writer.tensor(part.name, part.dtype, part.shape);
+    by_name.emplace(placed.parts.front().name, &placed);
   }
-  writer.begin(path);
-  for (const safetensors::TensorInfo& next : writer.order()) append_tensor(*by_name.at(next.name), form, writer);
+  writer.begin(path, form.packed ? safetensors::Writer::Order::as_declared : safetensors::Writer::Order::by_type);
+  for (const safetensors::TensorInfo& next : writer.order())
+    if (const auto at = by_name.find(next.name); at != by_name.end()) append_tensor(*at->second, form, writer);
   writer.commit();
 }
 
@@ -143,14 +177,29 @@ void write_tensors(const PartialFolder& folder, std::span<const PlacedTensor> te
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = shard_name(i, shards.size());
     write_shard(folder.path_of(name), shards[i], form);
-    for (const PlacedTensor& placed : shards[i]) index.member(placed.place.name, name);
+    for (const PlacedTensor& placed : shards[i])
+      for (const StoredPart& part : placed.parts) index.member(part.name, name);
   }
   index.end_object();
   index.end_object();
   if (shards.size() > 1) folder.write("model.safetensors.index.json", index.take() + "\n");
 }
 
+/// Modules of linear layers whose weights stay numbers.
+std::vector<std::string> plain_modules(std::span<const PlacedTensor> tensors, bool tied) {
+  std::vector<std::string> modules;
+  for (const PlacedTensor& placed : tensors)
+    if (!placed.packed && placed.tensor->n_dims > 1 && placed.tensor->name != "token_embd.weight")
+      modules.push_back(placed.place.name.substr(0, placed.place.name.rfind('.')));
+  if (tied) modules.emplace_back("lm_head");
+  return modules;
+}
+
 }  // namespace
+
+std::uint64_t packed_weight_bytes(const PackedForm& form, std::uint64_t rows, std::uint64_t columns) {
+  return bytes_of(packed_parts(form, "", rows, columns));
+}
 
 void write_directory(const gguf::File& model, const std::string& folder, const DirectoryForm& form) {
   const Hyperparameters numbers = read_hyperparameters(model);
@@ -158,8 +207,10 @@ void write_directory(const gguf::File& model, const std::string& folder, const D
   const Shape shape = shape_of(model, numbers, family);
   const std::vector<PlacedTensor> tensors = placed_tensors(model, family, shape, form);
   const std::unique_ptr<Tokenizer> tokenizer = tokenizer_from_gguf(model);
+  std::function<void(JsonWriter&)> quantisation;
+  if (form.packed) quantisation = [&](JsonWriter& json) { write_quantisation(*form.packed, plain_modules(tensors, shape.tied), json); };
   PartialFolder partial(folder);
-  partial.write("config.json", config_text(model, numbers, family, *tokenizer, form.dtype));
+  partial.write("config.json", config_text(model, numbers, family, *tokenizer, form.dtype, quantisation));
   partial.write("tokenizer.json", tokenizer_text(model, *tokenizer));
   partial.write("generation_config.json", generation_config_text(model, *tokenizer));
   partial.write("tokenizer_config.json", tokenizer_config_text(model, *tokenizer, numbers.context));

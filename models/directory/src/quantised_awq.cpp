@@ -1,4 +1,5 @@
 // AWQ of the version gemm: codes and zero points in words of eight columns of the product, which are rows here.
+#include "awq_words.hpp"
 #include "block_packing.hpp"
 #include "quantised_modules.hpp"
 
@@ -12,21 +13,16 @@ namespace {
 
 using safetensors::Dtype;
 
-constexpr std::uint64_t in_word = 8;
-/// Nibble i of a word belongs to row 8 c + row_of_nibble[i].
-constexpr std::array<std::uint64_t, in_word> row_of_nibble = {0, 2, 4, 6, 1, 3, 5, 7};
-constexpr std::array<std::uint32_t, in_word> nibble_of_row = {0, 4, 1, 5, 2, 6, 3, 7};
-
 /// Codes of [columns, words] as rows: some columns of one word after the other, so that what is read stays in a cache.
 void read_rows(std::span<const std::byte> words, std::uint64_t columns, std::uint64_t words_of_column, std::uint64_t first,
                std::uint64_t count, std::uint8_t* out) {
   constexpr std::uint64_t stretch = 256;
   for (std::uint64_t from = 0; from < columns; from += stretch)
-    for (std::uint64_t c = 0; c < count / in_word; ++c)
+    for (std::uint64_t c = 0; c < count / rows_of_word; ++c)
       for (std::uint64_t column = from; column < std::min(columns, from + stretch); ++column) {
-        const std::uint32_t word = word_at(words, column * words_of_column + first / in_word + c);
-        for (std::uint64_t i = 0; i < in_word; ++i)
-          out[(in_word * c + row_of_nibble[i]) * columns + column] = static_cast<std::uint8_t>(word >> 4 * i & 15u);
+        const std::uint32_t word = word_at(words, column * words_of_column + first / rows_of_word + c);
+        for (std::uint64_t i = 0; i < rows_of_word; ++i)
+          out[(rows_of_word * c + row_of_nibble[i]) * columns + column] = static_cast<std::uint8_t>(word >> 4 * i & 15u);
       }
 }
 
@@ -37,7 +33,7 @@ QuantisedWeight awq_weight(const ModuleContext& context, const QuantisedModule& 
                      &scales = context.require(module, "scales");
   const std::vector<std::uint64_t>& shape = codes.info.shape;
   if (shape.size() != 2 || shape[0] == 0 || shape[1] == 0) throw context.refused(QUERN_BAD_MODEL, codes, "is not a matrix");
-  const std::uint64_t columns = shape[0], words = shape[1], rows = words * in_word;
+  const std::uint64_t columns = shape[0], words = shape[1], rows = words * rows_of_word;
   const std::uint64_t group = context.quantisation.group.value_or(0) == 0 ? columns : *context.quantisation.group;
   if (columns % group != 0)
     throw context.refused(QUERN_BAD_MODEL, codes, concat("has ", columns, " columns, which are no whole groups of ", group));
@@ -56,7 +52,7 @@ QuantisedWeight awq_weight(const ModuleContext& context, const QuantisedModule& 
     };
     blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[g * rows + row]; };
     blocks.zero = [&](std::uint64_t row, std::uint64_t g) {
-      return word_at(lying[1], g * words + row / in_word) >> 4 * nibble_of_row[row % in_word] & 15u;
+      return word_at(lying[1], g * words + row / rows_of_word) >> 4 * nibble_of_row[row % rows_of_word] & 15u;
     };
     return packed_blocks(blocks, where);
   };

@@ -1,12 +1,14 @@
 // See block_layout.hpp.
 #include "block_layout.hpp"
 
-#include "quern/sdk/host_kernels.hpp"
+#include "e4m3.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <span>
+#include <type_traits>
 
 namespace quern::quantize {
 namespace {
@@ -31,12 +33,6 @@ std::uint16_t half_at(const std::byte* at) noexcept {
   return bits;
 }
 
-/// As an f16, E4M3 lies 2^8 lower.
-float e4m3(unsigned code) noexcept {
-  const unsigned size = code & 0x7fu;
-  return 256.0f * sdk::from_f16(static_cast<std::uint16_t>((code & 0x80u) << 8 | size << 7 | (size == 0x7fu ? 0x7c00u : 0u)));
-}
-
 /// Empty where codes are integers.
 std::vector<float> numbers_of_codes(const quern_format& format, const quern_format_field& codes) {
   std::vector<float> numbers;
@@ -44,7 +40,7 @@ std::vector<float> numbers_of_codes(const quern_format& format, const quern_form
     const std::span<const float> values = list_of<float>(static_cast<const quern_code_table*>(format.header.next)->values);
     numbers.assign(values.begin(), values.end());
   } else if (codes.stored == QUERN_STORED_E4M3) {
-    for (unsigned code = 0; code < 256; ++code) numbers.push_back(e4m3(code));
+    for (unsigned code = 0; code < 256; ++code) numbers.push_back(from_e4m3(code));
   }
   return numbers;
 }

@@ -2,6 +2,7 @@
 #include "quern/models/encoding.hpp"
 
 #include "fits.hpp"
+#include "scaled_weights.hpp"
 
 #include "quern/models/floats.hpp"
 
@@ -12,34 +13,19 @@
 namespace quern::quantize {
 namespace {
 
-/// Of a group without any weight, beside those of other groups that are at most 1.
-constexpr float least_weight = 1e-6f;
-
-/// The block's weights with 1 for the largest, so that no sum underflows.
-void scale_weights(const float* weights, int n, int group, float* out) noexcept {
-  const float largest = *std::max_element(weights, weights + n);
-  if (!(largest > 0)) {
-    std::fill_n(out, n, 1.0f);
-    return;
-  }
-  for (int i = 0; i < n; ++i) out[i] = weights[i] / largest;
-  for (int at = 0; at < n; at += group)
-    if (std::all_of(out + at, out + at + group, [](float w) { return w == 0; })) std::fill_n(out + at, group, least_weight);
-}
-
 void encode_block(const BlockLayout& layout, const float* x, const float* weights, std::byte* out) {
   float scaled[most_elements];
   scale_weights(weights, layout.elements(), layout.group(), scaled);
   for (int i = 0; i < layout.elements(); ++i)
     if (!std::isfinite(x[i])) throw Error(QUERN_INVALID_ARGUMENT, concat("the number ", x[i], " has no place in a block format"));
   Block rounded, fitted;
-  round_block(layout, x, rounded);
+  fits().round_block(layout, x, rounded);
   if (!std::isfinite(rounded.scale) || !std::isfinite(rounded.minimum))
     throw Error(QUERN_INVALID_ARGUMENT,
                 concat("a block with the number ",
                        *std::max_element(x, x + layout.elements(), [](float a, float b) { return std::fabs(a) < std::fabs(b); }),
                        " has a scale beyond the largest of f16; use bf16 or f32"));
-  fit_block(layout, x, scaled, fitted);
+  fits().fit_block(layout, x, scaled, fitted);
   const bool better = error_of(layout, fitted, x, scaled) < error_of(layout, rounded, x, scaled);
   layout.pack(better ? fitted : rounded, out);
 }

@@ -3,147 +3,18 @@
 // A group's candidates are scales a little above and below the one that its largest element asks for. Each gives codes, and the codes give
 // the scale (and minimum) of least squares. Where a block has scales of its own for groups, these are integers. Their neighbours are tried
 // with all codes anew. Then the block's scale is fitted to the codes, as long as that gains.
-//
-// All sums go through `lanes` partial ones in a fixed order, so that a compiler may use vectors and the bytes stay the same.
 #include "fits.hpp"
 
-#include "quern/sdk/host_kernels.hpp"
+#include "code_fits.hpp"
+#include "group_fits.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <tuple>
 #include <utility>
 
-namespace quern::quantize {
+namespace quern::quantize::QUERN_FITS_ISA {
 namespace {
-
-constexpr int lanes = 8;
-constexpr int steps = 9;  // candidates on either side
-constexpr float step = 0.1f;
-constexpr int rounds = 2;
-
-struct Limits {
-  explicit Limits(Range range) : low(static_cast<float>(range.low)), high(static_cast<float>(range.high)) {}
-  float low, high;
-};
-
-/// The nearest integer within the limits, ties to even: a float of 2^23 and more has no fraction.
-inline float nearest(float x, Limits limits) noexcept {
-  constexpr float whole = 12582912.0f;  // 1.5 * 2^23
-  return (std::min(std::max(x, limits.low), limits.high) + whole) - whole;
-}
-
-inline float inverse_of(float x) noexcept {
-  const float inverse = 1 / x;
-  return std::isfinite(inverse) ? inverse : 0;
-}
-
-inline float as_f16(float x) noexcept { return sdk::from_f16(sdk::to_f16(x)); }
-
-inline float joined(const float (&part)[lanes]) noexcept {
-  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
-}
-
-/// Weighted sums of the codes c that round (x - minimum) * inverse.
-struct Sums {
-  float c, cc, xc;
-};
-
-template <int n>
-Sums sums_of(const float* x, const float* w, float inverse, float minimum, Limits limits) noexcept {
-  float c[lanes] = {}, cc[lanes] = {}, xc[lanes] = {};
-  for (int i = 0; i < n; i += lanes)
-    for (int l = 0; l < lanes; ++l) {
-      const float code = nearest((x[i + l] - minimum) * inverse, limits), weighted = w[i + l] * code;
-      c[l] += weighted;
-      cc[l] += weighted * code;
-      xc[l] += weighted * x[i + l];
-    }
-  return {joined(c), joined(cc), joined(xc)};
-}
-
-template <int n>
-float group_error(const float* x, const float* w, float scale, float minimum, Limits limits) noexcept {
-  const float inverse = inverse_of(scale);
-  float error[lanes] = {};
-  for (int i = 0; i < n; i += lanes)
-    for (int l = 0; l < lanes; ++l) {
-      const float code = nearest((x[i + l] - minimum) * inverse, limits), off = x[i + l] - (scale * code + minimum);
-      error[l] += w[i + l] * off * off;
-    }
-  return joined(error);
-}
-
-void put_codes(const float* x, int n, float scale, float minimum, Limits limits, float* codes) noexcept {
-  const float inverse = inverse_of(scale);
-  for (int i = 0; i < n; ++i) codes[i] = nearest((x[i] - minimum) * inverse, limits);
-}
-
-/// The element of largest magnitude, with its sign.
-inline float extreme(const float* x, int n) noexcept {
-  float best = 0;
-  for (int i = 0; i < n; ++i)
-    if (std::fabs(x[i]) > std::fabs(best)) best = x[i];
-  return best;
-}
-
-/// The scale of x = scale * code.
-template <int n>
-float fit_scale(const float* x, const float* w, Limits limits) noexcept {
-  const float largest = extreme(x, n);
-  float scale = 0, best = 0;  // the sum of squares that the codes explain
-  const auto consider = [&](float inverse) {
-    const Sums s = sums_of<n>(x, w, inverse, 0, limits);
-    if (!(s.cc > 0) || !(s.xc * s.xc > best * s.cc)) return false;
-    best = s.xc * s.xc / s.cc;
-    scale = s.xc / s.cc;
-    return true;
-  };
-  for (const float end : {limits.low, limits.high})
-    for (int k = -steps; k <= steps; ++k) consider((end + step * static_cast<float>(k)) * inverse_of(largest));
-  for (int round = 0; round < rounds; ++round)
-    if (!consider(inverse_of(scale))) break;
-  return scale;
-}
-
-struct Line {
-  float scale = 0, minimum = 0;
-};
-
-/// The line of x = scale * code + minimum; with `below`, of a minimum that is not above 0.
-template <int n>
-Line fit_line(const float* x, const float* w, Limits limits, bool below) noexcept {
-  float lowest = x[0], highest = x[0], sum_w[lanes] = {}, sum_x[lanes] = {};
-  for (int i = 0; i < n; ++i) {
-    lowest = std::min(lowest, x[i]);
-    highest = std::max(highest, x[i]);
-    sum_w[i % lanes] += w[i];
-    sum_x[i % lanes] += w[i] * x[i];
-  }
-  const float all_w = joined(sum_w), all_x = joined(sum_x);
-  if (below) lowest = std::min(lowest, 0.0f);
-  Line best{0, lowest};
-  float least = std::numeric_limits<float>::infinity();
-  const auto consider = [&](float inverse, float minimum) {
-    const Sums s = sums_of<n>(x, w, inverse, minimum, limits);
-    const float det = all_w * s.cc - s.c * s.c;
-    if (!(det > 0)) return false;
-    Line line{(all_w * s.xc - all_x * s.c) / det, (s.cc * all_x - s.c * s.xc) / det};
-    if (below && line.minimum > 0) line = {s.xc / s.cc, 0};
-    const float error =
-        line.scale * (line.scale * s.cc - 2 * s.xc + 2 * line.minimum * s.c) + line.minimum * (line.minimum * all_w - 2 * all_x);
-    if (!(line.scale > 0) || !(error < least)) return false;
-    least = error;
-    best = line;
-    return true;
-  };
-  if (!(highest > lowest)) return best;
-  for (int k = -steps; k <= steps; ++k) consider((limits.high + step * static_cast<float>(k)) / (highest - lowest), lowest);
-  for (int round = 0; round < rounds; ++round)
-    if (!consider(inverse_of(best.scale), best.minimum)) break;
-  return best;
-}
 
 template <int n>
 void fit_symmetric(const BlockLayout& layout, const float* x, const float* w, Block& block) noexcept {
@@ -282,8 +153,6 @@ void fit(const BlockLayout& layout, const float* x, const float* w, Block& block
   }
 }
 
-}  // namespace
-
 void round_block(const BlockLayout& layout, const float* x, Block& block) {
   const Limits codes(layout.codes()), scales(layout.scales()), minima(layout.minima());
   const int n = layout.group(), groups = layout.groups();
@@ -313,13 +182,9 @@ void fit_block(const BlockLayout& layout, const float* x, const float* weights, 
   layout.group() == 16 ? fit<16>(layout, x, weights, block) : fit<32>(layout, x, weights, block);
 }
 
-double error_of(const BlockLayout& layout, const Block& block, const float* x, const float* weights) {
-  double error = 0;
-  for (int i = 0; i < layout.elements(); ++i) {
-    const double off = static_cast<double>(x[i]) - value_of(layout, block, i);
-    error += weights[i] * off * off;
-  }
-  return error;
-}
+}  // namespace
 
-}  // namespace quern::quantize
+extern const Fits fits;
+const Fits fits = {QUERN_FITS_NAME, round_block, fit_block, fit_group};
+
+}  // namespace quern::quantize::QUERN_FITS_ISA

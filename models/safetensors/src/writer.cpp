@@ -36,10 +36,10 @@ void Writer::tensor(std::string name, Dtype dtype, std::vector<std::uint64_t> sh
   tensors_.push_back({std::move(name), dtype, std::move(shape), 0, *bytes});
 }
 
-void Writer::begin(const std::string& path) {
+void Writer::begin(const std::string& path, Order order) {
   require(Stage::declaring, "the start");
   path_ = path;
-  std::ranges::sort(tensors_, before);
+  if (order == Order::by_type) std::ranges::sort(tensors_, before);
   std::vector<std::string_view> names;
   for (const TensorInfo& info : tensors_) names.emplace_back(info.name);
   std::ranges::sort(names);

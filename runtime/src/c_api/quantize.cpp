@@ -46,9 +46,10 @@ quern_status quern_quantize(quern_runtime* runtime, const char* in, const char* 
     require(runtime, "runtime");
     require(in, "in");
     const auto o = whole(options, "quern_quantize_options");
-    require(o.type, "type");
     runtime::QuantizeOptions how;
-    how.type = o.type;
+    how.to = text_or_empty(o.to);
+    if (how.to.empty()) require(o.type, "type");
+    how.type = text_or_empty(o.type);
     how.importance = text_or_empty(o.imatrix);
     how.tensor_types = texts_of(o.tensor_types, o.tensor_type_count, "tensor types");
     how.output_type = text_or_empty(o.output_type);

@@ -112,14 +112,17 @@ class File {
 /// bytes in the order of order(), commit(). Without commit() nothing stays. A step out of turn is Error(QUERN_INVALID_ARGUMENT).
 class Writer {
  public:
+  /// by_type: and then by name, as Hugging Face's writer orders them. as_declared: what belongs together stays together.
+  enum class Order : std::uint8_t { by_type, as_declared };
+
   /// Text of "__metadata__", in UTF-8; replaces what the key had.
   void metadata(std::string_view key, std::string_view text);
   /// Throws Error(QUERN_INVALID_ARGUMENT) for a name that is there already, or is empty or "__metadata__", and for a size beyond 2^63.
   void tensor(std::string name, Dtype dtype, std::vector<std::uint64_t> shape);
 
   /// Opens the file beside `path` and writes the header. Throws Error(QUERN_IO or QUERN_PERMISSION) with the reason.
-  void begin(const std::string& path);
-  /// Behind begin(): the tensors in the order of their bytes, by type and then by name, as Hugging Face's writer orders them.
+  void begin(const std::string& path, Order order = Order::by_type);
+  /// Behind begin(): the tensors in the order of their bytes.
   const std::vector<TensorInfo>& order() const noexcept { return tensors_; }
   /// The next bytes; a piece may end anywhere, within a tensor or behind several.
   void append(std::span<const std::byte> bytes);
