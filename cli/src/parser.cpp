@@ -280,7 +280,7 @@ VerbApp add_quantize(CLI::App& program, CommandLine& line) {
   app->add_option("OUT", flags.out, "the file or directory to write; it must not exist")->required();
   app->add_option("TYPE", flags.type,
                   "of a GGUF file: F32, F16, BF16, Q8_0, Q6_K, Q5_K_M, Q5_K_S, Q4_K_M, Q4_K_S, Q5_1, Q5_0, Q4_1 or Q4_0");
-  app->add_option("--to", flags.to, "write a directory for vLLM and transformers: awq, compressed-tensors, fp8 or fp8-channel")
+  app->add_option("--to", flags.to, "write a quantised Hugging Face directory: awq, compressed-tensors, fp8 or fp8-channel")
       ->type_name("FORM")
       ->default_str("a GGUF file");
   app->add_option("--imatrix", flags.imatrix, "an importance matrix of quern imatrix: columns with large inputs count more")

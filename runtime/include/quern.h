@@ -1303,8 +1303,8 @@ typedef struct quern_quantize_options {
 
 /* Writes a model (a GGUF file, or a Hugging Face directory) as a GGUF file with other types of weights. Types are those of llama-quantize's file
  * of the same name, tensor by tensor. Block formats are encoded by weighted least squares on the runtime's threads; its devices are not used. The
- * bytes do not depend on the number of threads. With `to`, the weights of the layers become codes in a directory that vLLM and transformers
- * open. All else becomes f16 or bf16 there, and "awq" needs an importance matrix. *report is one JSON object: type (or `to`), tensors: [{name,
+ * bytes do not depend on the number of threads. With `to`, the weights of the layers become codes in a directory of the form that transformers
+ * reads. All else becomes f16 or bf16 there, and "awq" needs an importance matrix. *report is one JSON object: type (or `to`), tensors: [{name,
  * shape, from, to, bytes, instead_of (where rows are no whole blocks of that type)}], bytes_before, bytes, bits_per_weight. `report` may be null.
  * Errors: QUERN_INVALID_ARGUMENT for options that mean nothing, and for weights in blocks without allow_requantize; QUERN_UNSUPPORTED for a type
  * that is not written, and a model that no directory holds; QUERN_BAD_MODEL for a malformed model or matrix, and for numbers that a type cannot

@@ -1,4 +1,4 @@
-// A model's weights as codes, in a directory that vLLM and transformers open.
+// A model's weights as codes, in a directory as transformers and packers read them.
 #pragma once
 
 #include "quantize.hpp"

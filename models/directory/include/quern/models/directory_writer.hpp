@@ -14,7 +14,7 @@
 
 namespace quern::models {
 
-/// Quantised directories that are written, as vLLM and transformers open them.
+/// Quantised directories that are written, in the forms that transformers and packers read.
 enum class PackedKind : std::uint8_t {
   awq,         ///< "awq", version gemm: integers of four bits with zero points
   integers,    ///< "compressed-tensors", pack-quantized: integers of four bits without
