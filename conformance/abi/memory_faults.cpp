@@ -204,21 +204,24 @@ void malloc_refuses(ScriptContext& t) {
 }
 
 /// What a life leaves behind in malloc: later lives take as many blocks as earlier ones. A driver's own threads may take some at any time.
-/// So the least of the last four lives is compared with the most of six earlier ones. What adds up from life to life is above all of them.
+/// So the least of the last four lives is compared with the most of six earlier ones, and again where it is more, since a driver may compile behind
+/// a run for some lives. What adds up from life to life is above all of them each time.
 void lives_do_not_add_up(ScriptContext& t) {
   require_synchronous(t);
   TestHost host;
   auto life = std::make_unique<Life>(t, host.table());
-  std::uint64_t counts[12] = {};
-  for (std::uint64_t& count : counts) {
-    const AllocationWatch watch;
-    t.require(life->go() == QUERN_OK, "a life completes");
-    count = watch.count();
+  bool adds_up = true;
+  for (int round = 0; round < 3 && adds_up; ++round) {
+    std::uint64_t counts[12] = {};
+    for (std::uint64_t& count : counts) {
+      const AllocationWatch watch;
+      t.require(life->go() == QUERN_OK, "a life completes");
+      count = watch.count();
+    }
+    t.check(host.live_blocks() == 0 && host.fault().empty(), "twelve lives leave nothing of the host's memory [C9] " + host.fault());
+    adds_up = *std::min_element(counts + 8, counts + 12) > *std::max_element(counts + 2, counts + 8);
   }
-  t.check(host.live_blocks() == 0 && host.fault().empty(), "twelve lives leave nothing of the host's memory [C9] " + host.fault());
-  if (AllocationWatch::available())
-    t.check(*std::min_element(counts + 8, counts + 12) <= *std::max_element(counts + 2, counts + 8),
-            "a later life takes no more than an earlier one [C7]");
+  if (AllocationWatch::available()) t.check(!adds_up, "a later life takes no more than an earlier one [C7]");
 }
 
 /// A device whose limit admits less than the scenario needs, raised step by step until it completes.

@@ -75,13 +75,13 @@ class VulkanLoops : public SampleTest {
 };
 
 TEST_F(VulkanLoops, DenseAttentionOfMoreKeysThanItsLoopsHaveTurnsIsRefused) {
-  EXPECT_EQ(dense(8000), "");  // 8000 turns for the values, 129 for each of 250 keys of a lane
-  expect_refused(dense(16000));
+  EXPECT_EQ(dense(16000), "");  // 500 tiles of 32 keys, 112 turns for each
+  expect_refused(dense(20000));
 }
 
 TEST_F(VulkanLoops, GradientsOfMoreQueriesThanThatAreRefused) {
-  EXPECT_EQ(backward(8000), "");
-  expect_refused(backward(16000));
+  EXPECT_EQ(backward(16000), "");  // 500 tiles of 32 queries, 72 turns for each
+  expect_refused(backward(32000));
 }
 
 TEST_F(VulkanLoops, AttentionOfMorePackedRowsThanThatIsRefused) {
