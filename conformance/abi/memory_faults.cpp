@@ -204,8 +204,8 @@ void malloc_refuses(ScriptContext& t) {
 }
 
 /// What a life leaves behind in malloc: later lives take as many blocks as earlier ones. A driver's own threads may take some at any time.
-/// So the least of the last four lives is compared with the most of six earlier ones, and again where it is more, since a driver may compile behind
-/// a run for some lives. What adds up from life to life is above all of them each time.
+/// So the least of the last four lives is compared with the most of six earlier ones. Where it is more, all is done again: a driver may have compiled
+/// behind some runs. What adds up from life to life is above all of them each time.
 void lives_do_not_add_up(ScriptContext& t) {
   require_synchronous(t);
   TestHost host;
