@@ -514,8 +514,8 @@ QUERN_API quern_status quern_session_create(quern_model *model, const quern_sess
                                             quern_session **out);
 QUERN_API void quern_session_release(quern_session *session);
 
-/* Ends the generate, evaluate or bench call that runs on the session, if any: on a CPU within some 50 ms, on a
- * GPU after the step that it computes then. Generate then returns QUERN_OK with finish CANCELLED, evaluate returns
+/* Ends the generate, evaluate or bench call that runs on the session, if any. On a CPU that takes some 50 ms. On a
+ * GPU the step that it computes then ends first. Generate then returns QUERN_OK with finish CANCELLED, evaluate returns
  * QUERN_CANCELLED. The sequences hold what they held before the step that was ended. Where a GPU was given steps behind that
  * one, at most three, it ends them behind the call. The session's next call that computes waits for them, and its
  * release does. Any thread, and safe in a signal handler: it only sets flags. Without a running call it does nothing. */

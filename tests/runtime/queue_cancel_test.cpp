@@ -1,8 +1,8 @@
 // A call ends with the step that it waits for, however many are in flight behind that one: after a cancel, and where a callback ends the answer.
 //
-// Steps are counted, not timed. The device's queue does nothing that nobody waits for, and each run says that it begins, so the test knows what
-// was in flight when the cancel came and what was computed until the call returned. The plugin ends the process where the runtime destroys what
-// is in flight.
+// Steps are counted, not timed. The device's queue does nothing that nobody waits for, and each run is counted as it begins. So the test knows
+// what was in flight when the cancel came, and what was computed until the call returned. The plugin ends the process where the runtime destroys
+// what is in flight.
 #include "api_support.hpp"
 #include "hanging_run.hpp"
 #include "support/test_clock.hpp"

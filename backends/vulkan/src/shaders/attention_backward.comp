@@ -3,8 +3,8 @@
 //   P = exp(s - lse), d = dy . y, dP = dy v^T, dv = P^T dy.
 //   dS = P (dP - d), through softcap and scale. dq = dS k, dk = dS^T q.
 //
-// Constant 5: 0 a workgroup has a tile of queries of a head and makes d and dq; 1 it has a tile of keys and makes dk and dv from the tiles of
-// queries that see one of them, of each head that reads it.
+// Constant 5 is 0 where a workgroup has a tile of queries of a head, and makes d and dq. It is 1 where it has a tile of keys, and makes dk and dv:
+// from the tiles of queries that see one of them, of each head that reads it.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"

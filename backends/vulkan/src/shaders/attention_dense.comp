@@ -1,6 +1,6 @@
 #version 460
-// Attention over dense keys and within packed examples (attention_tiles.glsl): a workgroup has a head and a tile of queries, and goes through the
-// tiles of keys that one of them sees, with the largest score and the sum of each query's weights on the way.
+// Attention over dense keys and within packed examples (attention_tiles.glsl). A workgroup has a tile of queries of a head. It goes through the
+// tiles of keys that one of them sees. For each query it keeps the largest score so far and the sum of the weights.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"

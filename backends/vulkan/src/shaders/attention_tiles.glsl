@@ -1,9 +1,10 @@
 // Tiles of attention in f32: products of queries and keys, and weighted sums of rows, through shared memory.
 //
-//   workgroup  side x side invocations have a tile of 4 side rows of the one side (queries, or keys); tiles of as many of the other follow one
-//              another
-//   dots       in steps of 16 elements: invocation (x, y) has rows y + i side and the four neighbours from 4 x on of the other tile
-//   sums       weights lie in shared memory, four neighbours together; the rows that they weigh come by 16
+// A workgroup of side x side invocations has a tile of 4 side rows: of queries, or of keys. It goes through tiles of as many rows of the other kind.
+//
+// Dots are made in steps of 16 elements. Invocation (x, y) has rows y + i side of its tile. Of the other tile it has the four rows from 4 x on.
+//
+// For sums the weights lie in shared memory, four neighbours together. The rows that they weigh come by 16.
 //
 // What a row does not see has a weight of 0. Where rows that are weighed hold what is not finite, weights of 0 are left out.
 //

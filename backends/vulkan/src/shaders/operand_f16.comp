@@ -5,7 +5,8 @@
 // A workgroup has 64 rows and a share of k. It goes twice through steps of 32 elements, which pass through shared memory: neighbours read along k,
 // or across rows where they lie so, and write along k. Where k has several shares, the first pass is a launch of its own.
 //
-// Constants 1: dtype; 2: 1 where rows are neighbours; 3: 0 both passes, 1 the largest elements of a share, 2 the rows, of all shares' largest.
+// Constant 1 is the dtype. Constant 2 is 1 where rows are neighbours. Constant 3 names the passes: 0 is both, 1 finds the largest elements of a
+// share, 2 makes the rows with the largest of all shares.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"

@@ -1,7 +1,7 @@
 #version 460
-// table[index[i]] = x[i], or += x[i]: an invocation a place of a row, for the row of x that decides it. Constant 1: the table's format;
-// constant 2: 0 the last of several rows wins, 1 the first adds all of them in their order, 2 as 1, but -1 is out of range too. Lists of the indices of a
-// row are there (row_lists.comp).
+// table[index[i]] = x[i], or += x[i]: an invocation a place of a row, for the row of x that decides it. Constant 1 is the
+// table's format. With a constant 2 of 0 the last of several rows wins. With 1 the first adds all of them in their order; with 2 -1 is out of range too.
+// The indices of each row are in lists (row_lists.comp).
 //
 // Index -1 skips in modes 0 and 1; any other index out of range raises a fault and writes nothing.
 #extension GL_GOOGLE_include_directive : require

@@ -5,10 +5,10 @@
 // other kernel is refused. Of block formats but q8_0 a product takes numbers made of their bytes: the same for the same bytes. Cards are two of compute capability
 // FAKE_MAJOR.FAKE_MINOR with FAKE_MULTIPROCESSORS multiprocessors. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
 //
-// With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
-// every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED names a function of graphs and what it answers;
-// FAKE_REFUSED_KERNEL, "unpack_rows@2", a kernel whose launches fail, from the second on; while there is a file of the name that FAKE_PAUSE has,
-// waits for a stream do not end and no event is reached. From the time that the environment has QUERN_TEST_OPENED, which a program sets behind the self-test, the kernels that
+// With FAKE_ANY_KERNEL the other kernels are taken and do nothing, and streams can be captured. FAKE_LOG names a file that gets a line for
+// every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED names a function of graphs and what it answers.
+// FAKE_REFUSED_KERNEL names a kernel whose launches fail; "unpack_rows@2" fails from the second on. While there is a file of the name that FAKE_PAUSE
+// has, waits for a stream do not end and no event is reached. From the time that the environment has QUERN_TEST_OPENED, which a program sets behind the self-test, the kernels that
 // are computed here are not any more. With FAKE_LATE each stream works as late as it may: when something waits for it or asks for an event of it the second
 // time. So what the host reads, fills again or gives back before it has waited is seen, and so is what relies on the order of two streams. Memory
 // that is not pinned is read at once by a copy from it, and a copy to it waits for the stream, as with a driver.
