@@ -68,6 +68,31 @@ class ProductsPack : public sdk::PlanePacking {
   }
 };
 
+class ExpertsInPlanes : public ProductsPack {
+ public:
+  std::uint32_t most_rank() const override { return 3; }
+};
+
+TEST(SdkPlanes, MatricesOfExpertsAreRowsOneBehindTheOtherWhereAPluginTakesThem) {
+  sdk::Tensor experts;
+  experts.dtype = QUERN_Q6_K;
+  experts.rank = 3;
+  experts.dims[0] = 5, experts.dims[1] = 3, experts.dims[2] = 512;
+  EXPECT_TRUE(ProductsPack().form(experts, 0).key.empty());
+  EXPECT_EQ(ExpertsInPlanes().form(experts, 0).key, "test.planes.q6_k.15x512");
+  quern_value value{};
+  value.dtype = QUERN_Q6_K;
+  value.rank = 3;
+  value.dims[0] = 5, value.dims[1] = 3, value.dims[2] = 512;
+  EXPECT_EQ(ProductsPack().layout_bytes("test.planes.q6_k.15x512", value), 0u);
+  EXPECT_EQ(ExpertsInPlanes().layout_bytes("test.planes.q6_k.15x512", value), ExpertsInPlanes().form(experts, 0).bytes);
+  EXPECT_EQ(ExpertsInPlanes().layout_bytes("test.planes.q6_k.14x512", value), 0u);
+  value.dims[0] = std::int64_t{1} << 62;
+  EXPECT_EQ(ExpertsInPlanes().layout_bytes("test.planes.q6_k.15x512", value), 0u);
+  experts.dims[0] = std::int64_t{1} << 31;
+  EXPECT_TRUE(ExpertsInPlanes().form(experts, 0).key.empty()) << "a key counts fewer rows";
+}
+
 class EveryOp : public sdk::Offers {
  public:
   const sdk::OpOffer* find(std::uint32_t) const override {
