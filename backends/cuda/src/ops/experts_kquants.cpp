@@ -72,10 +72,13 @@ const KernelId<ExpertTilesParams>& kernel_of(const ExpertTilesParams& p) {
     int dtype;
     KernelId<ExpertTilesParams> of[3];  // of 8, 16 and 32 columns
   };
-#define QUERN_CUDA_ROW(name, NAME) \
-  {NAME, {kernels::experts_kquants_8_##name, kernels::experts_kquants_16_##name, kernels::experts_kquants_32_##name}},
-  static constexpr Kernels all[] = {QUERN_CUDA_HALF_FORMATS(QUERN_CUDA_ROW)};
-#undef QUERN_CUDA_ROW
+  static constexpr Kernels all[] = {
+      {Q4_0, {kernels::experts_kquants_8_q4_0, kernels::experts_kquants_16_q4_0, kernels::experts_kquants_32_q4_0}},
+      {Q8_0, {kernels::experts_kquants_8_q8_0, kernels::experts_kquants_16_q8_0, kernels::experts_kquants_32_q8_0}},
+      {Q4_K, {kernels::experts_kquants_8_q4_k, kernels::experts_kquants_16_q4_k, kernels::experts_kquants_32_q4_k}},
+      {Q5_K, {kernels::experts_kquants_8_q5_k, kernels::experts_kquants_16_q5_k, kernels::experts_kquants_32_q5_k}},
+      {Q6_K, {kernels::experts_kquants_8_q6_k, kernels::experts_kquants_16_q6_k, kernels::experts_kquants_32_q6_k}},
+  };
   const auto* const found = std::ranges::find(all, p.w.dtype, &Kernels::dtype);
   if (found == std::end(all)) throw Failure(QUERN_INTERNAL, "products of experts have no kernel for their weights");
   return found->of[p.columns <= 8 ? 0 : p.columns == 16 ? 1 : 2];
