@@ -1,4 +1,4 @@
-// Products of tokens with the weights of chosen experts, on the matrix units (kquants.cuh): a tile of pairs of one expert is the columns of a
+// Products of tokens with the weights of chosen experts, on the matrix units (kquants.cuh). A tile of pairs of one expert is the columns of a
 // product with its weights. Their sums may go through a gated activation into the operands of the next product.
 //
 //   grid     x: tiles of 16 outputs (under glu of 8). y: tiles of pairs. Those beyond the last leave at once.
