@@ -63,7 +63,7 @@ class ProductsPack : public sdk::PlanePacking {
  public:
   const char* plugin() const override { return "test"; }
   sdk::WeightRead reads(const sdk::ResolvedNode& node, std::size_t input) const override {
-    if (node.op == QUERN_OP_MATMUL && input == 1) return sdk::WeightRead::packed;
+    if ((node.op == QUERN_OP_MATMUL || node.op == QUERN_OP_MATMUL_ID) && input == 1) return sdk::WeightRead::packed;
     return node.op == QUERN_OP_GET_ROWS && input == 0 ? sdk::WeightRead::either : sdk::WeightRead::canonical;
   }
 };
@@ -91,6 +91,20 @@ TEST(SdkPlanes, MatricesOfExpertsAreRowsOneBehindTheOtherWhereAPluginTakesThem) 
   EXPECT_EQ(ExpertsInPlanes().layout_bytes("test.planes.q6_k.15x512", value), 0u);
   experts.dims[0] = std::int64_t{1} << 31;
   EXPECT_TRUE(ExpertsInPlanes().form(experts, 0).key.empty()) << "a key counts fewer rows";
+}
+
+TEST(SdkPlanes, AProductOfManyMatricesReadsThemAsTheyLieAndOneOfExpertsInPlanes) {
+  sdk::Tensor weights;
+  weights.dtype = QUERN_Q5_0;
+  weights.rank = 3;
+  sdk::ResolvedNode node;
+  node.op = QUERN_OP_MATMUL;
+  EXPECT_EQ(ExpertsInPlanes().how_read(node, 1, weights), sdk::WeightRead::canonical);
+  node.op = QUERN_OP_MATMUL_ID;
+  EXPECT_EQ(ExpertsInPlanes().how_read(node, 1, weights), sdk::WeightRead::packed);
+  weights.rank = 2;
+  node.op = QUERN_OP_MATMUL;
+  EXPECT_EQ(ExpertsInPlanes().how_read(node, 1, weights), sdk::WeightRead::packed);
 }
 
 class EveryOp : public sdk::Offers {

@@ -53,10 +53,12 @@ class PlanePacking : public WeightPacking {
   virtual WeightRead reads(const ResolvedNode& node, std::size_t input) const = 0;
   /// Whether its kernels count so many blocks.
   virtual bool serves(const PlaneLayout&) const { return true; }
-  /// 3: matrices of experts too, one behind the other in the same planes.
+  /// 3: matrices of experts too, one behind the other in the same planes. Only matmul_id reads those.
   virtual std::uint32_t most_rank() const { return 2; }
 
-  WeightRead how_read(const ResolvedNode& node, std::size_t input, const Tensor&) const override { return reads(node, input); }
+  WeightRead how_read(const ResolvedNode& node, std::size_t input, const Tensor& tensor) const override {
+    return tensor.rank > 2 && node.op != QUERN_OP_MATMUL_ID ? WeightRead::canonical : reads(node, input);
+  }
   PackedForm form(const Tensor& t, std::uint32_t) const override {
     if (!takes_rank(t.rank)) return {};
     const PlaneLayout layout{t.dtype, rows_of(t.dims, t.rank), t.dims[t.rank - 1]};
