@@ -1,13 +1,14 @@
 // Runs a layer of each kind (conformance/graphs/layers/) once with several numbers of rows, between marks in the log of a driver that computes nothing.
 //
 //   layer_kernels LABEL [FAMILY ...]
-//   layer_kernels --time RUNS [--widths HIDDEN,FFN,HEADS,KV_HEADS,HEAD[,EXPERTS,USED]] LABEL [FAMILY ...]
+//   layer_kernels --time RUNS [--widths HIDDEN,FFN,HEADS,KV_HEADS,HEAD[,EXPERTS,USED]] [--format FORMAT] LABEL [FAMILY ...]
 //
 // Its output goes to the file that the driver appends its launches to. It writes "mark FAMILY ROWS LAYERS" before each run and "end" behind it. Who
 // reads the file (scripts/layer_kernels.py) takes the difference of two depths: what lies before and behind the layers does not count.
 // With --time, on a device that computes: each step runs RUNS times, and "FAMILY ROWS LAYERS MICROSECONDS" is the median of them, the wait of the host
 // included, which the difference of two depths is without. Values of up to 16 MiB then have the suite's contents, so that routers choose as in a model.
-// Larger ones get none: their contents change no time. --widths puts other widths in place of the family's.
+// Larger ones get none: their contents change no time. --widths puts other widths in place of the family's, --format (as in q6_k) another block format
+// in place of Q4_K.
 // Rows 1, 64 and 512 (timed also 2,048) are of one sequence, 8 and 32 of as many sequences; each graph has room for 512 rows (timed for 2,048), as a
 // session's step. Exit: 0; 2 usage;
 // 3 there is no such device; 1 a run failed.
@@ -76,10 +77,11 @@ void write_contents(Region& region, const ValueSpec& spec, int value) {
   region.write(bytes);
 }
 
-void run(const quern::loader::Device& device, const LayerFamily& family, const Variant& variant, const Rows& kind, int layers, int timed) {
+void run(const quern::loader::Device& device, const LayerFamily& family, const Variant& variant, const Rows& kind, int layers, int timed,
+         quern_dtype format) {
   const std::int64_t most_rows = timed > 0 ? most_timed : most_counted;
   const Batch batch{"rows", most_rows, kind.sequences, 16};
-  LayerStep step(family.usual, QUERN_Q4_K, batch, {most_rows}, QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
+  LayerStep step(family.usual, format, batch, {most_rows}, QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
   add_layers(step, family, layers);
   const Case c = step.graph.finish(Profile::full, level_inference);
   Queue queue(device);
@@ -132,8 +134,9 @@ std::optional<LayerWidths> widths_of(std::string_view text) {
 }
 
 int usage() {
-  to_messages() << "usage: layer_kernels [--time RUNS [--widths HIDDEN,FFN,HEADS,KV_HEADS,HEAD[,EXPERTS,USED]]] LABEL [FAMILY ...], as in: "
-                   "layer_kernels cuda:0 llama\n";
+  to_messages()
+      << "usage: layer_kernels [--time RUNS [--widths HIDDEN,FFN,HEADS,KV_HEADS,HEAD[,EXPERTS,USED]] [--format FORMAT]] LABEL [FAMILY ...], as in: "
+         "layer_kernels cuda:0 llama\n";
   return 2;
 }
 
@@ -146,6 +149,12 @@ int main(int argc, char** argv) {
   if (argc > 2 && std::string_view(argv[1]) == "--widths") {
     widths = widths_of(argv[2]), argc -= 2, argv += 2;
     if (!widths) return usage();
+  }
+  quern_dtype format = QUERN_Q4_K;
+  if (argc > 2 && std::string_view(argv[1]) == "--format") {
+    const auto named = std::ranges::find_if(quern_formats, [&](const quern_format& f) { return dtype_name(f.id) == argv[2]; });
+    if (named == std::end(quern_formats)) return usage();
+    format = named->id, argc -= 2, argv += 2;
   }
   if (argc < 2 || timed < 0) return usage();
   const std::vector<std::string> wanted(argv + 2, argv + argc);
@@ -166,7 +175,7 @@ int main(int argc, char** argv) {
             for (const int layers : depths) {
               LayerFamily of = *family;
               if (widths) of.usual = *widths;
-              run(*device, of, variant, kind, layers, timed);
+              run(*device, of, variant, kind, layers, timed, format);
             }
       }
       return 0;

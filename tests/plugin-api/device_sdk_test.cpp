@@ -63,10 +63,49 @@ class ProductsPack : public sdk::PlanePacking {
  public:
   const char* plugin() const override { return "test"; }
   sdk::WeightRead reads(const sdk::ResolvedNode& node, std::size_t input) const override {
-    if (node.op == QUERN_OP_MATMUL && input == 1) return sdk::WeightRead::packed;
+    if ((node.op == QUERN_OP_MATMUL || node.op == QUERN_OP_MATMUL_ID) && input == 1) return sdk::WeightRead::packed;
     return node.op == QUERN_OP_GET_ROWS && input == 0 ? sdk::WeightRead::either : sdk::WeightRead::canonical;
   }
 };
+
+class ExpertsInPlanes : public ProductsPack {
+ public:
+  std::uint32_t most_rank() const override { return 3; }
+};
+
+TEST(SdkPlanes, MatricesOfExpertsAreRowsOneBehindTheOtherWhereAPluginTakesThem) {
+  sdk::Tensor experts;
+  experts.dtype = QUERN_Q6_K;
+  experts.rank = 3;
+  experts.dims[0] = 5, experts.dims[1] = 3, experts.dims[2] = 512;
+  EXPECT_TRUE(ProductsPack().form(experts, 0).key.empty());
+  EXPECT_EQ(ExpertsInPlanes().form(experts, 0).key, "test.planes.q6_k.15x512");
+  quern_value value{};
+  value.dtype = QUERN_Q6_K;
+  value.rank = 3;
+  value.dims[0] = 5, value.dims[1] = 3, value.dims[2] = 512;
+  EXPECT_EQ(ProductsPack().layout_bytes("test.planes.q6_k.15x512", value), 0u);
+  EXPECT_EQ(ExpertsInPlanes().layout_bytes("test.planes.q6_k.15x512", value), ExpertsInPlanes().form(experts, 0).bytes);
+  EXPECT_EQ(ExpertsInPlanes().layout_bytes("test.planes.q6_k.14x512", value), 0u);
+  value.dims[0] = std::int64_t{1} << 62;
+  EXPECT_EQ(ExpertsInPlanes().layout_bytes("test.planes.q6_k.15x512", value), 0u);
+  experts.dims[0] = std::int64_t{1} << 31;
+  EXPECT_TRUE(ExpertsInPlanes().form(experts, 0).key.empty()) << "a key counts fewer rows";
+}
+
+TEST(SdkPlanes, AProductOfManyMatricesReadsThemAsTheyLieAndOneOfExpertsInPlanes) {
+  sdk::Tensor weights;
+  weights.dtype = QUERN_Q5_0;
+  weights.rank = 3;
+  sdk::ResolvedNode node;
+  node.op = QUERN_OP_MATMUL;
+  EXPECT_EQ(ExpertsInPlanes().how_read(node, 1, weights), sdk::WeightRead::canonical);
+  node.op = QUERN_OP_MATMUL_ID;
+  EXPECT_EQ(ExpertsInPlanes().how_read(node, 1, weights), sdk::WeightRead::packed);
+  weights.rank = 2;
+  node.op = QUERN_OP_MATMUL;
+  EXPECT_EQ(ExpertsInPlanes().how_read(node, 1, weights), sdk::WeightRead::packed);
+}
 
 class EveryOp : public sdk::Offers {
  public:

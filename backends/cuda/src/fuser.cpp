@@ -175,6 +175,8 @@ std::optional<Fuser::Experts> Fuser::experts_at(std::uint32_t combine, Refusal* 
     if (const Refusal reason = why_no_experts_kquants(graph_.describe(graph_.nodes[product], storage)); reason != nullptr)
       return no(reason);
   }
+  const Tensor &gates = tensor(graph_.nodes[glu->gate].inputs[1]), &ups = tensor(graph_.nodes[glu->up].inputs[1]);
+  if (gates.dtype != ups.dtype) return no("gate and up have weights in different formats");
   return Experts{*glu, activation, down};
 }
 

@@ -19,7 +19,7 @@ Staging::Staging(const Driver& driver, Context context, unsigned threads, std::f
 Staging::~Staging() { give_back(); }
 
 bool Staging::upload(DevicePointer to, const void* from, std::uint64_t bytes, Stream stream) {
-  if (bytes <= piece_bytes || !take()) return false;
+  if (bytes <= piece_bytes || !take(bytes)) return false;
   std::unique_lock lock(mutex_);
   to_ = to;
   stream_ = stream;
@@ -36,9 +36,14 @@ bool Staging::upload(DevicePointer to, const void* from, std::uint64_t bytes, St
   return true;
 }
 
-bool Staging::take() {
+/// Whether there is memory for an upload of so many bytes.
+bool Staging::take(std::uint64_t bytes) {
   if (memory_ != nullptr) return true;
   if (refused_) return false;
+  if (left_to_driver_ + bytes < memory_bytes()) {
+    left_to_driver_ += bytes;
+    return false;
+  }
   try {
     take_memory();
   } catch (const Failure& failure) {
@@ -56,8 +61,7 @@ bool Staging::take() {
 
 void Staging::take_memory() {
   void* memory = nullptr;
-  driver_.check(driver_.cuMemHostAlloc(&memory, lanes_.size() * std::size(lanes_.front().pieces) * piece_bytes, 0),
-                "taking pinned host memory");
+  driver_.check(driver_.cuMemHostAlloc(&memory, memory_bytes(), 0), "taking pinned host memory");
   memory_ = static_cast<std::byte*>(memory);
   std::byte* at = memory_;
   for (Lane& lane : lanes_)
@@ -82,6 +86,7 @@ void Staging::give_back() noexcept {
   begun_.notify_all();
   helpers_.clear();
   ending_ = false;
+  left_to_driver_ = 0;
   if (memory_ == nullptr) return;
   for (Lane& lane : lanes_)
     for (Piece& piece : lane.pieces)

@@ -1,7 +1,7 @@
 // Large uploads: host memory is copied to pinned memory by several threads, and fetched from there by the card meanwhile.
 //
-// Memory that is not pinned the driver copies itself, with one thread. Memory and threads are taken at the first large upload: a card that
-// is only asked what it is, or gets no weights, never has them.
+// Memory that is not pinned the driver copies itself, with one thread. To pin memory takes longer than to copy as much: it is taken once the driver
+// has copied that much, and threads with it. A card that gets few weights never has them.
 #pragma once
 
 #include "driver.hpp"
@@ -29,10 +29,12 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
 
   /// Returns when `from` is no longer needed; the last pieces may still be on their way then, in front of all that the stream gets later.
-  /// False, and nothing is done: no more than a piece, or no pinned memory. The context is current; one call at a time.
+  /// False, and nothing is done: no more than a piece, too little so far, or no pinned memory. The context is current; one call at a time.
   /// Throws Failure for what the driver refuses: what `to` holds then is not known, and nothing is on its way.
   bool upload(DevicePointer to, const void* from, std::uint64_t bytes, Stream stream);
-  /// Waits for what is on its way and gives memory and threads back; the next large upload takes them anew. The context is current.
+  /// What is pinned, in bytes, once it is taken.
+  std::uint64_t memory_bytes() const noexcept { return lanes_.size() * std::size(lanes_.front().pieces) * piece_bytes; }
+  /// Waits for what is on its way and gives memory and threads back; later uploads take them anew. The context is current.
   void give_back() noexcept;
 
  private:
@@ -45,7 +47,7 @@ class Staging {
     Piece pieces[2];
     unsigned next = 0;
   };
-  bool take();
+  bool take(std::uint64_t bytes);
   void take_memory();
   void start_helpers();
   void help(Lane& lane);
@@ -56,6 +58,7 @@ class Staging {
   Context context_;
   std::function<void(const std::string&)> warn_;
   std::byte* memory_ = nullptr;
+  std::uint64_t left_to_driver_ = 0;  // bytes of large uploads since there is no memory
   bool refused_ = false;
   std::vector<Lane> lanes_;  // one a thread, the first of the caller
   std::vector<sdk::Thread> helpers_;

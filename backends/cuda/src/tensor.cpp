@@ -27,6 +27,14 @@ bool is_fast_format(quern_dtype dtype) noexcept {
   return std::ranges::find(fast, dtype) != std::end(fast);
 }
 
+bool is_half_format(const Tensor& weights) noexcept {
+#define QUERN_CUDA_ID(name, NAME) QUERN_##NAME,
+  constexpr quern_dtype formats[] = {QUERN_CUDA_HALF_FORMATS(QUERN_CUDA_ID)};
+#undef QUERN_CUDA_ID
+  return std::ranges::find(formats, weights.dtype) != std::end(formats) &&
+         (weights.packed_layout || (!sdk::gains_by_planes(weights.dtype) && is_contiguous(weights)));
+}
+
 sdk::BlockFields fields_of(quern_dtype dtype) noexcept {
   if (!is_float(dtype)) return sdk::block_fields(dtype);
   const std::uint32_t bytes = dtype == QUERN_F32 ? 64 : 32;

@@ -10,10 +10,12 @@ class Packing : public sdk::PlanePacking {
  public:
   const char* plugin() const override { return "cuda"; }
   sdk::WeightRead reads(const sdk::ResolvedNode& node, std::size_t input) const override {
-    const bool weights = (node.op == QUERN_OP_MATMUL && input == 1) || (node.op == QUERN_OP_GET_ROWS && input == 0);
+    const bool product = node.op == QUERN_OP_MATMUL || node.op == QUERN_OP_MATMUL_ID;
+    const bool weights = (product && input == 1) || (node.op == QUERN_OP_GET_ROWS && input == 0);
     return weights ? sdk::WeightRead::packed : sdk::WeightRead::canonical;
   }
   bool serves(const sdk::PlaneLayout& layout) const override { return is_fast_format(layout.dtype); }
+  std::uint32_t most_rank() const override { return 3; }
 };
 
 }  // namespace

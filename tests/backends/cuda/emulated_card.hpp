@@ -17,9 +17,11 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
+#define __noinline__
 #define __grid_constant__
 #define __shared__ static
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#define SHARED_FLOATS(name) float* const name = nullptr  // blocks have none
 
 struct uint2 {
   u32 x, y;
@@ -97,6 +99,14 @@ inline u32 __ballot_sync(u32, bool v) {
   return all;
 }
 inline void __syncwarp() { EmulatedWarp::own().lanes.arrive_and_wait(); }
+template <class T>
+T __shfl_up_sync(u32, T v, int below) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  return emulated_shuffle(v, lane >= below ? lane - below : lane);
+}
+inline int __popc(u32 v) { return std::popcount(v); }
+inline float __expf(float x) { return std::exp(x); }
+inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f); }
 inline int __ffs(u32 v) { return v == 0 ? 0 : std::countr_zero(v) + 1; }
 template <class T>
 T min(T a, T b) {
@@ -162,6 +172,60 @@ inline u32 to_tf32(float x) {
 inline void multiply_tf32(float* c, const u32* a, u32 b0, u32 b1) {
   emulated_product(c, a, b0, b1, 1, [](u32 bits, int) { return __uint_as_float(bits); });
 }
+
+/// Pairs of f16 (half_pairs.cuh). A result is rounded once: a product of two has 22 bits, and a sum with a third fits the 53 of f64 here.
+template <class Use>
+u32 emulated_pairs(u32 a, u32 b, u32 c, const Use& use) {
+  u32 result = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const auto of = [&](u32 word) { return static_cast<double>(from_half(static_cast<u16>(word >> shift))); };
+    result |= static_cast<u32>(std::bit_cast<u16>(static_cast<_Float16>(use(of(a), of(b), of(c))))) << shift;
+  }
+  return result;
+}
+inline u32 fma2(u32 a, u32 b, u32 c) {
+  return emulated_pairs(a, b, c, [](double x, double y, double z) { return x * y + z; });
+}
+inline u32 mul2(u32 a, u32 b) {
+  return emulated_pairs(a, b, 0, [](double x, double y, double) { return x * y; });
+}
+inline u32 add2(u32 a, u32 b) {
+  return emulated_pairs(a, b, 0, [](double x, double y, double) { return x + y; });
+}
+inline u32 sub2(u32 a, u32 b) {
+  return emulated_pairs(a, b, 0, [](double x, double y, double) { return x - y; });
+}
+inline u32 merged(u32 a, u32 mask, u32 b) { return (a & mask) | b; }
+inline u32 turned_right(u32 word, int bits) { return std::rotr(word, bits); }
+inline u32 __byte_perm(u32 low, u32 high, u32 which) {
+  const u64 bytes = low | static_cast<u64>(high) << 32;
+  u32 result = 0;
+  for (int i = 0; i < 4; ++i) result |= static_cast<u32>(bytes >> (which >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return result;
+}
+/// What 32-bit addresses of shared memory count from.
+inline std::byte* emulated_shared = nullptr;
+template <class T>
+T emulated_load(u32 from) {
+  if (from % sizeof(T) != 0) {
+    std::fprintf(stderr, "a load of %zu bytes from an address that is no multiple of them\n", sizeof(T));
+    std::abort();
+  }
+  return *reinterpret_cast<const T*>(emulated_shared + from);
+}
+inline uint4 load_16(u32 from) { return emulated_load<uint4>(from); }
+inline uint2 load_8(u32 from) { return emulated_load<uint2>(from); }
+inline u32 load_4(u32 from) { return emulated_load<u32>(from); }
+template <class T>
+void emulated_copy(u32 to, const char* from) {
+  if (to % sizeof(T) != 0 || reinterpret_cast<u64>(from) % sizeof(T) != 0) {
+    std::fprintf(stderr, "a copy of %zu bytes between addresses that are no multiples of them\n", sizeof(T));
+    std::abort();
+  }
+  *reinterpret_cast<T*>(emulated_shared + to) = *reinterpret_cast<const T*>(from);
+}
+inline void copy_16(u32 to, const char* from) { emulated_copy<uint4>(to, from); }
+inline void copy_4(u32 to, const char* from) { emulated_copy<u32>(to, from); }
 
 /// Runs a kernel block by block.
 template <class Params>

@@ -59,6 +59,16 @@ class Launches(unittest.TestCase):
             self.assertIn(kernel, launched)
             self.assertNotIn("decode_rows", launched)
 
+    def test_experts_of_each_format_of_the_matrix_units_run_there(self):
+        """Of one token, and of more pairs than each output's warp takes."""
+        for dtype in ("q4_0", "q8_0", "q4_k", "q5_k", "q6_k"):
+            with self.subTest(dtype=dtype):
+                ended, launched, refused = self.launches_of(*(f"moe.matmul_id.f32-{dtype}-i32-f32.{tokens}x1x256-4x33x256-*.plain.packed-packed_const-packed-packed.gaussian-gaussian-spread"
+                                                              for tokens in (1, 33)))
+                self.assertEqual((ended, refused), (2, set()))
+                for columns in (8, 32):
+                    self.assertIn(f"experts_kquants_{columns}_{dtype}", launched)
+
     def launches_by_script(self, *arguments, driver=DRIVER, cases=("norm.rms_norm.f32-f32-i32-f32.5x1-*", "copy.copy.f32-i32-f32.3x5x17-*")):
         """What scripts/cuda_launches.py writes down: kernels by case."""
         with tempfile.TemporaryDirectory(prefix="quern-launches-") as folder:

@@ -92,7 +92,7 @@ TEST_F(StagingTest, EveryByteArrivesWhateverTheSizeAndTheNumberOfThreads) {
   for (const unsigned threads : {1u, 3u, 100u}) {
     Staging staging(driver, nullptr, threads, warn);
     EXPECT_EQ(pinned, 0) << "before there is anything to upload";
-    for (const std::size_t size : {mib + 1, 2 * mib, 3 * mib - 1, 40 * mib + 12345}) {
+    for (const std::size_t size : {40 * mib + 12345, mib + 1, 2 * mib, 3 * mib - 1}) {  // the first takes memory
       Bytes bytes = some_bytes(size, threads), expected(size + 10, 7), card = expected;
       std::ranges::copy(bytes, expected.begin() + 3);
       ASSERT_TRUE(staging.upload(place(card, 3), bytes.data(), size, nullptr));
@@ -107,14 +107,32 @@ TEST_F(StagingTest, EveryByteArrivesWhateverTheSizeAndTheNumberOfThreads) {
 TEST_F(StagingTest, WhatIsSmallIsLeftToTheDriver) {
   Staging staging(driver, nullptr, 4, warn);
   Bytes bytes(Staging::piece_bytes), card = bytes;
-  EXPECT_FALSE(staging.upload(place(card), bytes.data(), bytes.size(), nullptr));
+  for (std::uint64_t sent = 0; sent < 2 * staging.memory_bytes(); sent += bytes.size())
+    EXPECT_FALSE(staging.upload(place(card), bytes.data(), bytes.size(), nullptr));
   EXPECT_EQ(pinned, 0);
+}
+
+TEST_F(StagingTest, MemoryIsTakenOnceTheDriverHasCopiedAsMuch) {
+  Staging staging(driver, nullptr, 4, warn);
+  const Bytes bytes = some_bytes(3 * mib, 9);
+  Bytes card(bytes.size());
+  for (int round = 0; round < 2; ++round) {
+    for (const bool taken : {false, false, true, true})
+      EXPECT_EQ(staging.upload(place(card), bytes.data(), bytes.size(), nullptr), taken) << "3 MiB each, 8 are pinned";
+    staging.give_back();
+    EXPECT_EQ(pinned, 0);
+  }
+  for (int graph = 0; graph < 9; ++graph) {
+    EXPECT_FALSE(staging.upload(place(card), bytes.data(), bytes.size(), nullptr))
+        << "what came before memory was given back counts no more";
+    staging.give_back();
+  }
 }
 
 TEST_F(StagingTest, WhatIsOnItsWayArrivesThoughMemoryIsGivenBack) {
   Staging staging(driver, nullptr, 3, warn);
   for (int round = 0; round < 20; ++round) {
-    const Bytes bytes = some_bytes(2 * mib + 1, 5);
+    const Bytes bytes = some_bytes(6 * mib + 1, 5);
     Bytes card(bytes.size());
     ASSERT_TRUE(staging.upload(place(card), bytes.data(), bytes.size(), nullptr));
     staging.give_back();
@@ -126,7 +144,7 @@ TEST_F(StagingTest, WhatIsOnItsWayArrivesThoughMemoryIsGivenBack) {
 TEST_F(StagingTest, WithoutPinnedMemoryThereIsOneWarning) {
   driver.cuMemHostAlloc = [](void**, std::size_t, unsigned) { return ++refusals, constant::out_of_memory; };
   Staging staging(driver, nullptr, 4, warn);
-  Bytes bytes(3 * mib), card = bytes;
+  Bytes bytes(9 * mib), card = bytes;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(staging.upload(place(card), bytes.data(), bytes.size(), nullptr));
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("out of memory"), std::string::npos) << warnings[0];
@@ -170,7 +188,7 @@ TEST_F(StagingTest, AThreadThatCannotTakeTheContextTellsTheCaller) {
 TEST_F(StagingTest, AProcessWithoutMemoryUploadsWithFewerThreadsOrLeavesNothingBehind) {
   if (QUERN_SANITIZER != 0) GTEST_SKIP() << "operator new is the sanitizer's";
   unsetenv("FAKE_LATE");  // the driver takes memory for late copies
-  const Bytes bytes = some_bytes(5 * mib, 7);
+  const Bytes bytes = some_bytes(9 * mib, 7);
   Bytes card(bytes.size());
   warnings.reserve(1);
   int failed = 0;

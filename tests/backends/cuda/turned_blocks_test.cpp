@@ -3,54 +3,16 @@
 #include <gemm_mma.cu>
 #include <matmul_any.cu>
 
-#include "tensor.hpp"
-
-#include "data/block_format.hpp"
+#include "block_matrix.hpp"
 
 #include <gtest/gtest.h>
-
-#include <cstring>
 
 namespace quern::cuda {
 namespace {
 
-/// Bytes at a multiple of 16, as a card's memory has them.
-struct Bytes {
-  explicit Bytes(std::uint64_t size) : words(size / 16 + 1) {}
-  std::byte* data() noexcept { return reinterpret_cast<std::byte*>(words.data()); }
-  Address address() noexcept { return reinterpret_cast<Address>(words.data()); }
-  std::vector<uint4> words;
-};
-
-/// [k, n] in blocks of random numbers, canonical or in planes; a block behind them is NaN.
-struct TurnedWeights {
-  TurnedWeights(quern_dtype dtype, std::int64_t k, std::int64_t n, bool planes)
-      : layout{dtype, k, n}, bytes(layout.bytes() + layout.source_bytes()), numbers(static_cast<std::size_t>(k * n)) {
-    const conformance::BlockFormat& format = *conformance::BlockFormat::find(dtype);
-    Bytes source(layout.source_bytes());
-    format.fill(source.data(), static_cast<std::int64_t>(layout.blocks()), conformance::BlockData::usual,
-                conformance::CounterRandom::of("turned"));
-    format.read(source.data(), 0, k * n, numbers.data());
-    const sdk::BlockFields& fields = sdk::block_fields(dtype);
-    std::memset(bytes.data(), 0xff, layout.bytes() + layout.source_bytes());
-    if (!planes) std::memcpy(bytes.data(), source.data(), layout.source_bytes());
-    for (std::uint64_t block = 0; planes && block < layout.blocks(); ++block)
-      for (int f = 0; f < sdk::BlockFields::count; ++f)
-        std::memcpy(bytes.data() + layout.plane(f) + block * fields.bytes[f], source.data() + block * fields.block_bytes + fields.offset[f],
-                    fields.bytes[f]);
-    tensor.data = bytes.address();
-    tensor.dtype = dtype;
-    tensor.rank = 2;
-    tensor.dims[0] = k, tensor.dims[1] = n;
-    tensor.strides[1] = fields.block_bytes;
-    tensor.strides[0] = n / fields.elements * fields.block_bytes;
-    tensor.packed_layout = planes;
-  }
-
-  sdk::PlaneLayout layout;
-  Bytes bytes;
-  std::vector<double> numbers;
-  Tensor tensor;
+/// [k, n].
+struct TurnedWeights : BlockMatrix {
+  TurnedWeights(quern_dtype dtype, std::int64_t k, std::int64_t n, bool planes) : BlockMatrix(dtype, {k, n}, planes, "turned") {}
 };
 
 struct Rows {

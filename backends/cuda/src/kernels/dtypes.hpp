@@ -25,4 +25,8 @@ enum Dtype {
 /// in a file of its own, format_<format>.cuh, has neither: kernels that decode sixteen elements at a time take it.
 #define QUERN_CUDA_FAST_FORMATS(row, last) row(Q4_0) row(Q4_1) row(Q5_0) row(Q5_1) row(Q8_0) row(Q4_K) row(Q5_K) last(Q6_K)
 
+/// Those that kquants_formats.cuh brings to the matrix units as f16: rows of whole blocks of 256, in planes but where blocks are multiples of 16 bytes.
+/// row(name, NAME) for each.
+#define QUERN_CUDA_HALF_FORMATS(row) row(q4_0, Q4_0) row(q8_0, Q8_0) row(q4_k, Q4_K) row(q5_k, Q5_K) row(q6_k, Q6_K)
+
 }  // namespace quern::cuda

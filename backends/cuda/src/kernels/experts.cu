@@ -77,12 +77,14 @@ KERNEL(256) matmul_id(const __grid_constant__ ExpertParams p) {
   if (threadIdx.x < TILE_ROWS) {
     const i64 n = n0 + threadIdx.x;
     s.a_rows[threadIdx.x] = (int)threadIdx.x < count ? pair_row(p, p.a, order[threadIdx.x]) : nullptr;
-    s.b_rows[threadIdx.x] = n < p.n ? at<const char>(p.b.data) + expert * p.b.strides[0] + n * p.b.strides[1] : nullptr;
+    s.b_rows[threadIdx.x] = n < p.n ? WeightRow(p.b, 0, expert, n, p.n).from : nullptr;
   }
+  const WeightRow row(p.b, p.row_sixteens, expert, n0, p.n);
+  const Blocks pieces = p.row_sixteens ? row.blocks(p.pieces) : p.pieces;
   float sums[4][4] = {};
   multiply_tiles(sums, s, p.k, [&](i64 k0) {
     fill_floats(s.a, s.a_rows, p.a.dtype, false, k0, p.k, EvenSteps{p.a.step});
-    if (p.b_blocks) fill_blocks(s.b, s.b_rows, p.pieces, k0);
+    if (p.b_blocks) fill_blocks(s.b, s.b_rows, pieces, k0, p.row_sixteens ? row.before : -1, p.row_sixteens);
     else fill_floats(s.b, s.b_rows, p.b.dtype, p.b.strides[1] < p.b.step, k0, p.k, EvenSteps{p.b.step});
   });
   each_output(sums, [&](int row, int column, float sum) {
@@ -123,19 +125,18 @@ struct ExpertWeights {
   const Operand& b;
   const Blocks& pieces;
   bool blocks;
+  i64 row_sixteens, rows;
 
-  DEV const char* row(int expert, i64 n) const { return at<const char>(b.data) + expert * b.strides[0] + n * b.strides[1]; }
+  DEV WeightRow row(int expert, i64 n) const { return WeightRow(b, row_sixteens, expert, n, rows); }
 };
-template <int F, int N> DEV void dot_rows(const ExpertWeights& w, const char* const (&rows)[N], const Activations16& x, i64 k, float* sums) {
+template <int F, int N> DEV void dot_rows(const ExpertWeights& w, const WeightRow (&rows)[N], const Activations16& x, i64 k, float* sums) {
   typedef Format<F> Weights;
   for (i64 sixteen = threadIdx.x & 31; sixteen < k / 16; sixteen += 32) {
     float u[16], v[N][16];
 #pragma unroll
     for (int r = 0; r < N; ++r) {
-      Blocks blocks = w.pieces;
-#pragma unroll
-      for (int piece = 0; piece < 4; ++piece) blocks.plane[piece] += (Address)rows[r];
-      Weights::decode16(blocks, sixteen / Weights::sixteens, (int)(sixteen % Weights::sixteens), v[r]);
+      const i64 place = rows[r].before + sixteen;
+      Weights::decode16(rows[r].blocks(w.pieces), place / Weights::sixteens, (int)(place % Weights::sixteens), v[r]);
     }
     x.sixteen(sixteen, u);
 #pragma unroll
@@ -145,13 +146,13 @@ template <int F, int N> DEV void dot_rows(const ExpertWeights& w, const char* co
   }
 }
 /// A warp's dot products of N rows of weights with a row of activations.
-template <int N> DEV void dot_of(const ExpertWeights& w, const char* const (&rows)[N], const Activations16& x, i64 k, float* sums) {
+template <int N> DEV void dot_of(const ExpertWeights& w, const WeightRow (&rows)[N], const Activations16& x, i64 k, float* sums) {
 #pragma unroll
   for (int r = 0; r < N; ++r) sums[r] = 0.0f;
   if (!w.blocks) {
     for (i64 i = threadIdx.x & 31; i < k; i += 32)
 #pragma unroll
-      for (int r = 0; r < N; ++r) sums[r] = fmaf(load_at(w.b, rows[r], i), x.at(i), sums[r]);
+      for (int r = 0; r < N; ++r) sums[r] = fmaf(load_at(w.b, rows[r].from, i), x.at(i), sums[r]);
   } else {
     switch (w.pieces.dtype) {
 #define CALL(FORMAT) dot_rows<FORMAT>(w, rows, x, k, sums)
@@ -172,7 +173,7 @@ DEV Activations16 row_of_block(const ExpertParams& p, i64 pair, bool wanted, flo
 }
 /// Products of few pairs: a warp has OUTPUTS outputs, blockIdx.y is the pair. Zeros for pairs without an expert.
 KERNEL(256) matmul_id_few(const __grid_constant__ ExpertParams p) {
-  extern __shared__ __align__(16) float memory[];
+  SHARED_FLOATS(memory);
   wait_for_inputs();
   const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * WARPS + (threadIdx.x >> 5)) * OUTPUTS;
   const int expert = expert_of(p, pair), lane = threadIdx.x & 31;
@@ -181,8 +182,8 @@ KERNEL(256) matmul_id_few(const __grid_constant__ ExpertParams p) {
   if (first >= p.n) return;
   float sums[OUTPUTS] = {};
   if (expert >= 0) {
-    const ExpertWeights w{p.b, p.pieces, p.b_blocks != 0};
-    const char* rows[OUTPUTS];
+    const ExpertWeights w{p.b, p.pieces, p.b_blocks != 0, p.row_sixteens, p.n};
+    WeightRow rows[OUTPUTS];
 #pragma unroll
     for (int o = 0; o < OUTPUTS; ++o) rows[o] = w.row(expert, min(first + o, (i64)p.n - 1));
     dot_of(w, rows, x, p.k, sums);
@@ -194,26 +195,26 @@ KERNEL(256) matmul_id_few(const __grid_constant__ ExpertParams p) {
 }
 /// Gate, up and their GLU.
 KERNEL(256) matmul_id_glu_few(const __grid_constant__ ExpertEndParams q) {
-  extern __shared__ __align__(16) float memory[];
+  SHARED_FLOATS(memory);
   wait_for_inputs();
   const ExpertParams& p = q.of;
   const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * WARPS + (threadIdx.x >> 5)) * OUTPUTS;
   const int expert = expert_of(p, pair), lane = threadIdx.x & 31;
   if (expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.faults);
   const Activations16 x = row_of_block(p, pair, expert >= 0, memory);
-  const ExpertWeights gates{p.b, p.pieces, p.b_blocks != 0}, ups{q.up, q.up_pieces, q.up_blocks != 0};
-  const bool alike = gates.blocks && ups.blocks && q.up_pieces.dtype == p.pieces.dtype;
+  const ExpertWeights gates{p.b, p.pieces, p.b_blocks != 0, p.row_sixteens, p.n}, ups{q.up, q.up_pieces, q.up_blocks != 0, q.up_row_sixteens, p.n};
+  const bool alike = gates.blocks && ups.blocks && q.up_pieces.dtype == p.pieces.dtype && q.up_row_sixteens == p.row_sixteens;
   char* const y = const_cast<char*>(pair_row(p, p.y, pair));
   for (i64 n = first; n < min(first + OUTPUTS, (i64)p.n); ++n) {
     float both[2] = {};  // gate and up
     if (expert >= 0 && alike) {
-      const char* const rows[2] = {gates.row(expert, n), ups.row(expert, n)};
+      const WeightRow rows[2] = {gates.row(expert, n), ups.row(expert, n)};
       dot_of(gates, rows, x, p.k, both);
     } else if (expert >= 0) {
 #pragma unroll 1
       for (int part = 0; part < 2; ++part) {
         const ExpertWeights& w = part == 0 ? gates : ups;
-        const char* const row[1] = {w.row(expert, n)};
+        const WeightRow row[1] = {w.row(expert, n)};
         float one[1];
         dot_of(w, row, x, p.k, one);
         both[part] = one[0];
@@ -224,7 +225,7 @@ KERNEL(256) matmul_id_glu_few(const __grid_constant__ ExpertEndParams q) {
 }
 /// The weighted sum over a token's experts, perhaps with a residual; blockIdx.y the token. `warps` warps share the experts of OUTPUTS outputs.
 KERNEL(256) matmul_id_combine_few(const __grid_constant__ ExpertEndParams q) {
-  extern __shared__ __align__(16) float memory[];
+  SHARED_FLOATS(memory);
   __shared__ float parts[WARPS][OUTPUTS];
   wait_for_inputs();
   const ExpertParams& p = q.of;
@@ -236,7 +237,7 @@ KERNEL(256) matmul_id_combine_few(const __grid_constant__ ExpertEndParams q) {
     stage_row(staged, p.a, pair_row(p, p.a, token * p.used + share), p.k, lane, 32);
   __syncthreads();
   float sums[OUTPUTS] = {};
-  const ExpertWeights w{p.b, p.pieces, p.b_blocks != 0};
+  const ExpertWeights w{p.b, p.pieces, p.b_blocks != 0, p.row_sixteens, p.n};
   for (i64 u = share; u < p.used; u += q.warps) {
     const i64 pair = token * p.used + u;
     const int expert = expert_of(p, pair);
@@ -244,7 +245,7 @@ KERNEL(256) matmul_id_combine_few(const __grid_constant__ ExpertEndParams q) {
     if (first >= p.n) continue;
     float y[OUTPUTS] = {};
     if (expert >= 0) {
-      const char* rows[OUTPUTS];
+      WeightRow rows[OUTPUTS];
 #pragma unroll
       for (int o = 0; o < OUTPUTS; ++o) rows[o] = w.row(expert, min(first + o, (i64)p.n - 1));
       dot_of(w, rows, Activations16{p.a, pair_row(p, p.a, pair), staged}, p.k, y);

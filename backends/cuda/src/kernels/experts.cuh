@@ -19,6 +19,23 @@ DEV const char* pair_row(const ExpertParams& p, const Operand& o, i64 pair) {
   return at<const char>(o.data) + token * o.strides[0] + u * o.strides[1];
 }
 
+/// A row of an expert's weights: where it begins, and how many sixteens of planes lie before it.
+struct WeightRow {
+  const char* from;  // null: no row
+  i64 before;
+
+  DEV WeightRow() : from(nullptr), before(0) {}
+  DEV WeightRow(const Operand& b, i64 row_sixteens, i64 expert, i64 row, i64 rows)
+      : from(at<const char>(b.data) + expert * b.strides[0] + row * b.strides[1]), before((expert * rows + row) * row_sixteens) {}
+  /// Its blocks, if it is in a block format.
+  DEV Blocks blocks(const Blocks& pieces) const {
+    Blocks own = pieces;
+#pragma unroll
+    for (int piece = 0; piece < 4; ++piece) own.plane[piece] += (Address)from;
+    return own;
+  }
+};
+
 /// Sixteen elements of a row, by vectors where it has floats one behind the other.
 DEV void load_sixteen(const Operand& o, const char* row, i64 sixteen, float* out) {
   const char* from = row + sixteen * 16 * o.step;

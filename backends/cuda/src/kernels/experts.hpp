@@ -18,8 +18,9 @@ struct ExpertParams {
   Operand y;       // [t, used, n]: of the gradient dy
   Operand da, db;  // of the gradient
   Operand id;      // [t, used]: stride of t, and step
-  Blocks pieces;   // of b, where it is of a block format
+  Blocks pieces;   // of b, where it is of a block format: from the start of a row, or of planes
   int b_blocks;
+  long long row_sixteens;  // of b in planes: sixteens of a row, whose strides are 0; else 0
   long long tokens, used, experts, n, k;
   Address order;   // i32 [pairs]: pairs by expert, in their order
   Address start;   // i32 [experts + 1]: where an expert's pairs start in it
@@ -37,6 +38,7 @@ struct ExpertEndParams {
   ExpertParams of;  // of gate or of down
   Operand up;       // weights, as of.b
   Blocks up_pieces;
+  long long up_row_sixteens;
   int up_blocks, activation;  // activation: of gate
   int warps;                  // of a sum: that share the experts of an output; 1, 2, 4 or 8
   Operand weight;             // f32 [t, used]: stride of t, and step

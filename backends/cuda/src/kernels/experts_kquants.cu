@@ -1,5 +1,5 @@
-// Products of tokens with the Q4_K weights of chosen experts, on the matrix units (kquants.cuh). A tile of pairs of one expert is
-// the columns of a product with its weights. Their sums may go through a gated activation into the operands of the next product.
+// Products of tokens with the weights of chosen experts, on the matrix units (kquants.cuh). A tile of pairs of one expert is the columns of a
+// product with its weights. Their sums may go through a gated activation into the operands of the next product.
 //
 //   grid     x: tiles of 16 outputs (under glu of 8). y: tiles of pairs. Those beyond the last leave at once.
 //   operand  Where shared memory holds all of it, a block's warps take one tile of outputs after another. Their rings of weights run on from tile to
@@ -105,21 +105,21 @@ DEV float make_own_operand(const ExpertTilesParams& p, const PairTile& tile, cha
 }
 
 /// A tile of outputs a warp, its operand in chunks.
-template <int NT>
+template <int F, int NT>
 DEV void chunked_products(const ExpertTilesParams& p, const PairTile& tile, Address x, ColumnScales scales, i64 before, char* memory) {
   const int n = (int)p.of.n, first = first_output(p, (threadIdx.x >> 5) % p.tiles);
   const Rows rows{p.w, p.glu ? p.w2 : p.w, min(first, n - 1), n - 1, (int)(p.of.k / 256), p.glu != 0, before};
   const auto fill = [&] { scales.all = make_own_operand(p, tile, memory); };
   float tot[NT][4] = {};
-  all_products<Q4_K, NT>(p, x, rows, first < n, memory, tot, fill, [] {});
+  all_products<F, NT>(p, x, rows, first < n, memory, tot, fill, [] {});
   join_ways<NT>(p, memory, tot,
                 [&](int index, int left, const float* sum, int) { store_pairs(p, tile, scales, first_output(p, index), left, sum); });
 }
 
 /// One tile of outputs after another, the whole operand in shared memory. No warp waits for another one but for that.
-template <int NT>
+template <int F, int NT>
 DEV void resident_products(const ExpertTilesParams& p, const PairTile& tile, Address x, const ColumnScales& scales, i64 before, char* memory) {
-  typedef Ring<Q4_K> Weights;
+  typedef Ring<F> Weights;
   enum { S = Weights::stages };
   const int n = (int)p.of.n, blocks = (int)(p.of.k / 256), outputs = p.glu ? 8 : 16, warps = blockDim.x >> 5, warp = threadIdx.x >> 5;
   const int apart = warps * (int)gridDim.x * outputs, first = (warp * (int)gridDim.x + (int)blockIdx.x) * outputs;
@@ -167,6 +167,7 @@ DEV void resident_products(const ExpertTilesParams& p, const PairTile& tile, Add
       ask();
       s = s + 1 == S ? 0 : s + 1;
     }
+    settle_columns<Weights, NT>(tot);
 #pragma unroll
     for (int c = 0; c < NT; ++c) store_pairs(p, tile, scales, output, c * 8, tot[c]);
   }
@@ -222,33 +223,36 @@ DEV void store_zeros(const ExpertTilesParams& p, const PairTile& tile) {
   }
 }
 
-template <int NT> DEV void experts_kquants(const ExpertTilesParams& p, char* memory) {
+template <int F, int NT> DEV void experts_kquants(const ExpertTilesParams& p, char* memory) {
   wait_for_inputs();
   PairTile tile;
   if (pairs_at(p, blockIdx.y, tile)) {
     const Address x = p.x ? p.x + blockIdx.y * operand_size(p, p.of.k) : 0;
     const i64 before = (i64)tile.expert * p.of.n * (p.of.k / 256);
     const ColumnScales scales{p.scaled ? x : 0, 1.0f};
-    if (p.resident) resident_products<NT>(p, tile, x, scales, before, memory);
-    else chunked_products<NT>(p, tile, x, scales, before, memory);
+    if (p.resident) resident_products<F, NT>(p, tile, x, scales, before, memory);
+    else chunked_products<F, NT>(p, tile, x, scales, before, memory);
   } else if (!p.listed) {
     if (tile.expert == STRAY && blockIdx.x == 0 && threadIdx.x == 0) raise_fault(p.of.faults);
     if (!p.glu && !p.counters) store_zeros(p, tile);
   }
   if (p.counters) sum_last(p);
 }
-#define EXPERTS_KQUANTS(NT) \
+#define EXPERTS_KQUANTS(FORMAT, NT) \
   extern __shared__ __align__(128) char memory[]; \
-  experts_kquants<NT>(p, memory);
+  experts_kquants<FORMAT, NT>(p, memory);
 #else
-#define EXPERTS_KQUANTS(NT)
+#define EXPERTS_KQUANTS(FORMAT, NT)
 #endif
-#define KERNEL_OF(columns, NT) \
+// Each format has kernels of its own: in common ones it would have the registers of the format that needs most.
+#define KERNEL_OF(name, FORMAT, columns, NT) \
   extern "C" __global__ void __launch_bounds__(32 * mixed_most_warps(columns), 1) \
-      experts_kquants_##columns(const __grid_constant__ ExpertTilesParams p) { EXPERTS_KQUANTS(NT) }
-KERNEL_OF(8, 1)
-KERNEL_OF(16, 2)
-KERNEL_OF(32, 4)
+      experts_kquants_##columns##_##name(const __grid_constant__ ExpertTilesParams p) { EXPERTS_KQUANTS(FORMAT, NT) }
+#define KERNELS_OF(name, FORMAT) \
+  KERNEL_OF(name, FORMAT, 8, 1) \
+  KERNEL_OF(name, FORMAT, 16, 2) \
+  KERNEL_OF(name, FORMAT, 32, 4)
+QUERN_CUDA_HALF_FORMATS(KERNELS_OF)
 
 /// The operands of all tiles, a row a warp; blockIdx.y: the tile.
 KERNEL(256) expert_operands(const __grid_constant__ ExpertTilesParams p) {

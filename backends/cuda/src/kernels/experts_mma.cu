@@ -26,19 +26,16 @@ DEV void put_sixteen(u16* to, const u32* v) {
   reinterpret_cast<uint4*>(to)[0] = make_uint4(v[0], v[1], v[2], v[3]);
   reinterpret_cast<uint4*>(to)[1] = make_uint4(v[4], v[5], v[6], v[7]);
 }
-template <Weights W> DEV void fetch_weights(const Blocks& pieces, const char* row, i64 sixteen, u32* out) {
-  if (!row) {
+template <Weights W> DEV void fetch_weights(const Blocks& pieces, const WeightRow& row, i64 sixteen, u32* out) {
+  if (!row.from) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) out[i] = 0;
   } else if (W == OF_BLOCKS) {
-    Blocks blocks = pieces;
-#pragma unroll
-    for (int piece = 0; piece < 4; ++piece) blocks.plane[piece] += (Address)row;
     float v[16];
-    decode16(blocks, sixteen, v);
+    decode16(row.blocks(pieces), row.before + sixteen, v);
     pack_sixteen(v, false, out);
   } else {
-    const uint4* from = reinterpret_cast<const uint4*>(row) + sixteen * 2;
+    const uint4* from = reinterpret_cast<const uint4*>(row.from) + sixteen * 2;
     const uint4 low = from[0], high = from[1];
     out[0] = low.x, out[1] = low.y, out[2] = low.z, out[3] = low.w;
     out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
@@ -55,7 +52,7 @@ template <Weights W> DEV void multiply_pairs(const ExpertParams& p, ExpertTile& 
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, r = threadIdx.x / 2, part = threadIdx.x & 1;
   const bool has_pair = r < count;
   const char* const x = has_pair ? pair_row(p, p.a, order[r]) : nullptr;
-  const char* const w = n0 + r < p.n ? at<const char>(p.b.data) + expert * p.b.strides[0] + (n0 + r) * p.b.strides[1] : nullptr;
+  const WeightRow w = n0 + r < p.n ? WeightRow(p.b, p.row_sixteens, expert, n0 + r, p.n) : WeightRow();
   u32 a[8] = {}, b[8];
   const auto fetch = [&](i64 k0) {
     const i64 sixteen = k0 / 16 + part;

@@ -4,6 +4,23 @@
 //   order  the same for any number of activation rows
 #include "blocks.cuh"
 
+/// Sixteen activations of a row from the i-th on. What they are is asked once for all of them: this is written out for each format and row.
+DEV void load_sixteen(const GemvExactParams& p, i64 i, float* out) {
+  if (p.x_dtype == F32) {
+    const float4* x = reinterpret_cast<const float4*>(at<const float>(p.x) + i);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float4 v = x[j];
+      out[4 * j] = v.x, out[4 * j + 1] = v.y, out[4 * j + 2] = v.z, out[4 * j + 3] = v.w;
+    }
+    return;
+  }
+  const u16* x = at<const u16>(p.x) + i;
+  const bool half = p.x_dtype == F16;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) out[j] = half ? from_half(x[j]) : from_bf16(x[j]);
+}
+
 /// Rows beyond p.t repeat the last one, and are not stored.
 template <int F, int T> DEV void accumulate(const GemvExactParams& p, i64 row, int way, float* acc) {
   const int sixteens = p.k / 16;
@@ -14,23 +31,10 @@ template <int F, int T> DEV void accumulate(const GemvExactParams& p, i64 row, i
     Format<F>::decode16(p.w, at_sixteen / n, (int)(at_sixteen % n), w);
 #pragma unroll
     for (int t = 0; t < T; ++t) {
-      if (p.x_dtype == F32) {
-        const float4* x = reinterpret_cast<const float4*>(at<const float>(p.x) + (i64)min(t, p.t - 1) * p.k + s * 16);
+      float x[16];
+      load_sixteen(p, (i64)min(t, p.t - 1) * p.k + s * 16, x);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float4 v = x[i];
-          acc[t] = fmaf(w[4 * i], v.x, acc[t]);
-          acc[t] = fmaf(w[4 * i + 1], v.y, acc[t]);
-          acc[t] = fmaf(w[4 * i + 2], v.z, acc[t]);
-          acc[t] = fmaf(w[4 * i + 3], v.w, acc[t]);
-        }
-      } else {
-#pragma unroll
-        for (int i = 0; i < 16; ++i)
-          acc[t] =
-              fmaf(w[i], load_float(at<const char>(p.x), p.x_dtype, (i64)min(t, p.t - 1) * p.k + s * 16 + i),
-                   acc[t]);
-      }
+      for (int i = 0; i < 16; ++i) acc[t] = fmaf(w[i], x[i], acc[t]);
     }
   }
 }

@@ -1,4 +1,4 @@
-// y = W x for 1 to 64 rows of f16 activations, W of Q4_K or Q6_K, on the matrix units (kquants.cuh).
+// y = W x for 1 to 64 rows of f16 activations, W of a format of kquants_formats.cuh, on the matrix units (kquants.cuh).
 #include "kquants.cuh"
 
 #if __CUDA_ARCH__ >= 900

@@ -2,14 +2,10 @@
 #pragma once
 #include "mixed.hpp"
 #include "activation.cuh"
+#include "half_pairs.cuh"
 #include "operand.cuh"
 
 #if __CUDA_ARCH__ >= 900
-DEV void multiply_half(float* c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
 /// Stores activation(gate) * up of output `output` and columns `left` + 2 t and the next into the operand at `to`, of `columns` columns of which `t` are
 /// there: sums 0 and 1 are gate's, 2 and 3 up's. All lanes of a warp, whose eight outputs are a chunk of the operand. P: parameters with the
 /// fields of MixedParams that are read here.

@@ -5,28 +5,16 @@
 
 namespace quern::cuda {
 
-Operand with_two_strides(const Tensor& t) {
-  Operand operand = operand_of(t);
-  if (!t.present()) return operand;
-  operand.strides[0] = t.dims[0] == 1 ? 0 : t.strides[0];
-  operand.strides[1] = t.dims[1] == 1 ? 0 : t.strides[1];
-  return operand;
-}
-
-Blocks pieces_of(const Tensor& weights) {
-  Tensor start = weights;
-  start.data = 0;
-  return blocks_of(start);
-}
-
 ExpertParams expert_params(const ExpertRoles& roles, std::int64_t experts, Address lists, Launcher& launcher) {
   ExpertParams p{};
   p.a = with_two_strides(roles.a);
-  p.b = with_two_strides(roles.b);
+  const ExpertMatrices b = matrices_of(roles.b);
+  p.b = b.of;
+  p.b_blocks = b.blocks ? 1 : 0;
+  p.pieces = b.pieces;
+  p.row_sixteens = b.row_sixteens;
   p.y = with_two_strides(roles.y);
   p.id = rows_of(roles.id);
-  p.b_blocks = is_block(roles.b.dtype);
-  if (p.b_blocks) p.pieces = pieces_of(roles.b);
   p.tokens = roles.id.dims[0];
   p.used = roles.id.dims[1];
   p.experts = experts;

@@ -18,8 +18,14 @@ struct ExpertRoles {
 
 /// With strides of two dimensions, 0 where they are 1.
 Operand with_two_strides(const Tensor& t);
-/// Where the pieces of a row's blocks lie, from its start.
-Blocks pieces_of(const Tensor& weights);
+/// Matrices of experts: what of, pieces and row_sixteens of kernels/experts.hpp are.
+struct ExpertMatrices {
+  Operand of;
+  Blocks pieces;
+  bool blocks;
+  std::int64_t row_sixteens;
+};
+ExpertMatrices matrices_of(const Tensor& weights);
 
 /// Bytes of the lists of pairs.
 constexpr std::uint64_t pair_list_bytes(std::int64_t pairs, std::int64_t experts) {

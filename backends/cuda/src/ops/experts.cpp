@@ -56,7 +56,7 @@ const KernelId<ExpertParams>* matrix_kernel(const Call& call, const ExpertRoles&
 std::string refuse(const Call& call) {
   const ExpertRoles r(call, false);
   if (!is_float(r.b.dtype) && !is_block(r.b.dtype)) return concat(describe(r.b), "; floats and block formats are taken");
-  return first_of({check_pairs(r), check_experts(r.b, r), check_units(r.b)});
+  return first_of({check_pairs(r), check_experts(r.b, r), r.b.packed_layout ? "" : check_units(r.b)});
 }
 
 std::uint64_t scratch(const Call& call) {
@@ -130,9 +130,11 @@ void launch_expert_glu(const Call& gate, const Tensor& up, int activation, const
   ExpertEndParams p{};
   p.of = expert_params(r, r.b.dims[0], gate.scratch, launcher);
   p.of.y = with_two_strides(y);
-  p.up = with_two_strides(up);
-  p.up_blocks = is_block(up.dtype) ? 1 : 0;
-  if (p.up_blocks) p.up_pieces = pieces_of(up);
+  const ExpertMatrices ups = matrices_of(up);
+  p.up = ups.of;
+  p.up_blocks = ups.blocks ? 1 : 0;
+  p.up_pieces = ups.pieces;
+  p.up_row_sixteens = ups.row_sixteens;
   p.activation = activation;
   const unsigned shared = stage(p.of, 1);
   launcher.launch(kernels::matmul_id_glu_few, {(p.of.n + few_outputs - 1) / few_outputs, p.of.tokens * p.of.used, 1}, 256, p, shared);

@@ -9,6 +9,7 @@
 #include "strided.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace quern::cuda {
 namespace {
@@ -48,6 +49,7 @@ ExpertTilesParams params_of(const Call& product, const Tiling& tiling, Address l
   p.of.tile_pairs = tiling.columns;
   p.listed = tiling.listed ? 1 : 0;
   p.w = blocks_of(roles.b);
+  p.ring = kquants_ring_bytes(p.w.dtype);
   p.x = operands;
   p.columns = tiling.columns;
   p.alpha = 1.0f;
@@ -65,8 +67,21 @@ void make_operands(ExpertTilesParams& p, const Tiling& tiling, Launcher& launche
   launcher.launch(kernels::expert_operands, {(tiling.columns + 7) / 8, tiling.tiles, 1}, 256, p);
 }
 
-const KernelId<ExpertTilesParams>& kernel_of(int columns) {
-  return columns <= 8 ? kernels::experts_kquants_8 : columns == 16 ? kernels::experts_kquants_16 : kernels::experts_kquants_32;
+const KernelId<ExpertTilesParams>& kernel_of(const ExpertTilesParams& p) {
+  struct Kernels {
+    int dtype;
+    KernelId<ExpertTilesParams> of[3];  // of 8, 16 and 32 columns
+  };
+  static constexpr Kernels all[] = {
+      {Q4_0, {kernels::experts_kquants_8_q4_0, kernels::experts_kquants_16_q4_0, kernels::experts_kquants_32_q4_0}},
+      {Q8_0, {kernels::experts_kquants_8_q8_0, kernels::experts_kquants_16_q8_0, kernels::experts_kquants_32_q8_0}},
+      {Q4_K, {kernels::experts_kquants_8_q4_k, kernels::experts_kquants_16_q4_k, kernels::experts_kquants_32_q4_k}},
+      {Q5_K, {kernels::experts_kquants_8_q5_k, kernels::experts_kquants_16_q5_k, kernels::experts_kquants_32_q5_k}},
+      {Q6_K, {kernels::experts_kquants_8_q6_k, kernels::experts_kquants_16_q6_k, kernels::experts_kquants_32_q6_k}},
+  };
+  const auto* const found = std::ranges::find(all, p.w.dtype, &Kernels::dtype);
+  if (found == std::end(all)) throw Failure(QUERN_INTERNAL, "products of experts have no kernel for their weights");
+  return found->of[p.columns <= 8 ? 0 : p.columns == 16 ? 1 : 2];
 }
 
 /// Blocks that keep the operand of their pairs, and take some tiles of outputs each; false: shared memory does not hold it.
@@ -79,13 +94,12 @@ bool launch_resident(ExpertTilesParams& p, const Tiling& tiling, std::int64_t ti
   };
   for (const Share share : {Share{2, most / 2}, Share{1, most}, Share{1, 8}}) {
     const std::int64_t limit = share.blocks == 1 ? all : all / share.blocks - mixed_reserved;
-    const std::int64_t shared = operand + share.warps * kquants_ring_bytes;
+    const std::int64_t shared = operand + share.warps * p.ring;
     if (shared > limit || (share.blocks > 1 && p.columns > 16)) continue;  // of more columns two blocks have too many registers
     // Four times as many blocks as there are seats: how many tiles of pairs there are, the card alone knows.
     const std::int64_t wanted = (4 * share.blocks * launcher.multiprocessors() + tiling.tiles - 1) / tiling.tiles;
     p.resident = 1;
-    p.ring = kquants_ring_bytes;
-    launcher.launch(kernel_of(p.columns), {std::clamp<std::int64_t>(wanted, 1, (tiles + share.warps - 1) / share.warps), tiling.tiles, 1},
+    launcher.launch(kernel_of(p), {std::clamp<std::int64_t>(wanted, 1, (tiles + share.warps - 1) / share.warps), tiling.tiles, 1},
                     static_cast<unsigned>(32 * share.warps), p, static_cast<unsigned>(shared));
     return true;
   }
@@ -110,7 +124,7 @@ void launch_tiles(ExpertTilesParams& p, const Tiling& tiling, Launcher& launcher
     shared = share_kquants_block(p, blocks, most, limit, 0, p.x == 0 ? blocks : mixed_span);
     if (p.x != 0 || std::int64_t{p.span} * p.ways >= blocks) break;  // a block that makes its operand has all of it in one chunk
   }
-  launcher.launch(kernel_of(columns), {(tiles + p.tiles - 1) / p.tiles, tiling.tiles, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p,
+  launcher.launch(kernel_of(p), {(tiles + p.tiles - 1) / p.tiles, tiling.tiles, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p,
                   shared);
 }
 
@@ -130,7 +144,7 @@ const char* why_no_experts_kquants(const Call& product) {
   const Tensor &a = product.input(0), &b = product.input(1);
   if (product.invariant) return "it asks for invariant results";
   if (!product.f16_allowed()) return "its numerics allow no 16-bit activations";
-  if (b.dtype != QUERN_Q4_K || !is_contiguous(b)) return "its weights are not Q4_K in rows one behind the other";
+  if (!is_half_format(b)) return "no kernel for the matrix units reads its weights in their own format and layout";
   if (a.last() % 256 != 0 || a.last() > most_experts_blocks * 256) return "its weights have longer rows than the kernel takes";
   if (Tiling(product).tiles > 65535) return "it may have more tiles of pairs than a grid";
   return nullptr;

@@ -1,4 +1,5 @@
-// Products with chosen experts whose weights are Q4_K, of any number of tokens, by kernels/experts_kquants.cu: activations of f16.
+// Products with chosen experts, of any number of tokens, by kernels/experts_kquants.cu: weights of a format of kernels/kquants_formats.cuh, activations
+// of f16.
 #pragma once
 
 #include "../op.hpp"

@@ -64,7 +64,7 @@ std::string refuse(const Call& call) {
       return r;
   if (c.present())
     if (std::string r = first_of({check_floats(c), check_same_shape(c, y)}); !r.empty()) return r;
-  return b.packed_layout ? "" : check_units(b);
+  return b.packed_layout ? check_rank(b, 2) : check_units(b);
 }
 
 MatmulFactors any_factors(const Call& call) {

@@ -29,6 +29,8 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   const std::int64_t each = (tiles + seats - 1) / seats, turns = (each + warps - 1) / warps;
   p.tiles = static_cast<int>((each + turns - 1) / turns);
   const std::int64_t limit = kquants_shared_limit(launcher, halves);
+  p.ring = 0;
+  for (int i = 0; i < p.parts; ++i) p.ring = std::max(p.ring, kquants_ring_bytes(p.part[i].w.dtype));
   // The tail: of a residual what a warp adds when it stores its first eight columns of a tile.
   const std::int64_t tail = p.residual != 0 ? std::min(std::int64_t{p.tiles} * columns / 8, warps) * kquants_tail_bytes : 0;
   const unsigned shared = share_kquants_block(p, blocks, warps, limit, tail, mixed_span);

@@ -26,22 +26,21 @@ inline std::int64_t kquants_shared_limit(Launcher& launcher, bool halves) {
   const std::int64_t all = launcher.gpu().facts().shared_limit;
   return (halves ? (all - mixed_reserved) / 2 : all) - mixed_barrier_bytes;
 }
-/// Fills ring, ways and span of a block whose p.tiles tiles of outputs share an operand of p.columns and `blocks` blocks of 256; fewer tiles where
-/// `limit` bytes hold no more. A tile has as many of the `warps` as there is room for, if each has less to do by them. Returns the bytes of
-/// shared memory, `tail` included. P: MixedParams, or parameters with its shares.
+/// Fills ways and span of a block whose p.tiles tiles of outputs share an operand of p.columns and `blocks` blocks of 256. Its warps have rings of
+/// p.ring bytes; fewer tiles where `limit` bytes hold no more. A tile has as many of the `warps` as there is room for, if each has less to do by
+/// them. Returns the bytes of shared memory, `tail` included. P: MixedParams, or parameters with its shares.
 template <class P>
 unsigned share_kquants_block(P& p, std::int64_t blocks, std::int64_t warps, std::int64_t limit, std::int64_t tail, std::int64_t most_span) {
   const std::int64_t column_bytes = std::int64_t{p.columns} * operand_pitch;
-  p.ring = kquants_ring_bytes;
-  while (p.tiles > 1 && p.tiles * kquants_ring_bytes + 2 * column_bytes + tail > limit) --p.tiles;  // of cards with less than an H100
+  while (p.tiles > 1 && p.tiles * p.ring + 2 * column_bytes + tail > limit) --p.tiles;  // of cards with less than an H100
   std::int64_t ways = std::clamp<std::int64_t>(warps / p.tiles, 1, blocks);
-  while (ways > 1 && ways * (p.tiles * kquants_ring_bytes + 2 * column_bytes) + tail > limit) --ways;
+  while (ways > 1 && ways * (p.tiles * p.ring + 2 * column_bytes) + tail > limit) --ways;
   const std::int64_t rounds = (blocks + ways - 1) / ways;
   ways = (blocks + rounds - 1) / rounds;
-  const std::int64_t left = limit - p.tiles * ways * kquants_ring_bytes - tail;
+  const std::int64_t left = limit - p.tiles * ways * p.ring - tail;
   p.ways = static_cast<int>(ways);
   p.span = static_cast<int>(std::clamp<std::int64_t>(left / (2 * ways * column_bytes), 1, std::min(most_span, rounds)));
-  return static_cast<unsigned>(2 * ways * p.span * column_bytes + mixed_barrier_bytes + p.tiles * ways * kquants_ring_bytes + tail);
+  return static_cast<unsigned>(2 * ways * p.span * column_bytes + mixed_barrier_bytes + p.tiles * ways * p.ring + tail);
 }
 
 /// Whether the kernel takes these weights: Q4_K, Q6_K in planes, f16 or bf16; rows of whole blocks of 256.

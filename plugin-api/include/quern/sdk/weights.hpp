@@ -9,6 +9,7 @@
 #include "quern/sdk/resolved.hpp"
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -52,11 +53,16 @@ class PlanePacking : public WeightPacking {
   virtual WeightRead reads(const ResolvedNode& node, std::size_t input) const = 0;
   /// Whether its kernels count so many blocks.
   virtual bool serves(const PlaneLayout&) const { return true; }
+  /// 3: matrices of experts too, one behind the other in the same planes. Only matmul_id reads those.
+  virtual std::uint32_t most_rank() const { return 2; }
 
-  WeightRead how_read(const ResolvedNode& node, std::size_t input, const Tensor&) const override { return reads(node, input); }
+  WeightRead how_read(const ResolvedNode& node, std::size_t input, const Tensor& tensor) const override {
+    return tensor.rank > 2 && node.op != QUERN_OP_MATMUL_ID ? WeightRead::canonical : reads(node, input);
+  }
   PackedForm form(const Tensor& t, std::uint32_t) const override {
-    const PlaneLayout layout{t.dtype, t.dims[0], t.dims[1]};
-    if (t.rank != 2 || !gains_by_planes(t.dtype) || !serves(layout)) return {};
+    if (!takes_rank(t.rank)) return {};
+    const PlaneLayout layout{t.dtype, rows_of(t.dims, t.rank), t.dims[t.rank - 1]};
+    if (layout.rows == 0 || !gains_by_planes(t.dtype) || !serves(layout)) return {};
     // Loads of 2 bytes reach about half of a GPU's 3 TB/s.
     return {layout.key(plugin()), layout.bytes(), alignment, static_cast<double>(layout.bytes()) * 2e-13};
   }
@@ -67,8 +73,17 @@ class PlanePacking : public WeightPacking {
   /// For Offers::layout_bytes.
   std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const {
     const PlaneLayout layout = parse(key);
-    const bool fits = layout && value.rank == 2 && layout.dtype == value.dtype && layout.rows == value.dims[0] && layout.k == value.dims[1];
+    const bool fits = layout && takes_rank(value.rank) && layout.dtype == value.dtype && layout.rows == rows_of(value.dims, value.rank) &&
+                      layout.k == value.dims[value.rank - 1];
     return fits ? layout.bytes() : 0;
+  }
+
+ private:
+  bool takes_rank(std::uint32_t rank) const { return rank >= 2 && rank <= most_rank(); }
+  /// Of all matrices; 0 where they are more than a key has.
+  static std::int64_t rows_of(const std::int64_t* dims, std::uint32_t rank) {
+    if (rank == 2) return dims[0];
+    return dims[0] > 0 && dims[1] > 0 && dims[0] <= std::numeric_limits<std::int32_t>::max() / dims[1] ? dims[0] * dims[1] : 0;
   }
 };
 
