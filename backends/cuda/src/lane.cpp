@@ -40,7 +40,8 @@ void Lane::open() {
   driver.check(driver.cuStreamCreate(&stream_, constant::stream_non_blocking), "making a stream");
   for (Event& event : events_) driver.check(driver.cuEventCreate(&event, constant::event_no_timing), "making an event");
   mailbox_ = std::make_unique<Mailbox>(driver, gpu_.mirrors());
-  for (Slot*& slot : slots_) slot = gpu_.slots().take();
+  slots_.reserve(most_slots);
+  while (slots_.size() < least_slots) slots_.push_back({gpu_.slots().take()});
 }
 
 void Lane::close() noexcept {
@@ -49,7 +50,7 @@ void Lane::close() noexcept {
   for (const Landing& landing : landings_) driver.cuMemFreeHost(landing.memory);
   mailbox_.reset();
   if (blas_workspace_ != 0) gpu_.release(blas_workspace_, Blas::workspace_bytes);
-  for (Slot* slot : slots_) gpu_.slots().give(slot);
+  for (const OwnSlot& own : slots_) gpu_.slots().give(own.slot);
   for (const Event event : events_)
     if (event != nullptr) driver.cuEventDestroy_v2(event);
   if (stream_ != nullptr) driver.cuStreamDestroy_v2(stream_);
@@ -115,16 +116,32 @@ void Lane::deliver() {
   if (!mailbox_->empty()) Launcher(*this, false, slot()).deliver();
 }
 
+/// One more behind the last; false: there are as many as may be, or no pinned memory.
+bool Lane::add_slot() {
+  if (slots_.size() == most_slots) return false;
+  Slot* slot = nullptr;
+  try {
+    slot = gpu_.slots().take();
+  } catch (const Failure&) { return false; }
+  slots_.insert(slots_.begin() + static_cast<std::ptrdiff_t>(last_slot_) + 1, {slot});
+  return true;
+}
+
 Slot& Lane::slot() {
-  next_slot_ = 1 - next_slot_;
-  std::uint64_t& used = slot_used_[next_slot_];
+  const std::size_t next = (last_slot_ + 1) % slots_.size();
+  const std::uint64_t used = slots_[next].used;
   if (used > marked_) mark();
-  if (!reached(used)) {
+  if (reached(used)) {
+    last_slot_ = next;
+  } else if (add_slot()) {
+    ++last_slot_;
+  } else {
     gpu_.driver().check(gpu_.driver().cuEventSynchronize(event_of(used)), "waiting for the GPU");
     reached_ = used;
+    last_slot_ = next;
   }
-  used = marked_ + 1;
-  return *slots_[next_slot_];
+  slots_[last_slot_].used = marked_ + 1;
+  return *slots_[last_slot_].slot;
 }
 
 DevicePointer Lane::blas_workspace() {

@@ -44,7 +44,7 @@ class Lane {
 
   /// Brings small writes to their places.
   void deliver();
-  /// Of the lane itself, for kernels of no instance; its page is free.
+  /// Of the lane itself, for kernels of no instance; its page is free. Waits for the card where many are in use.
   Slot& slot();
   /// Memory for cuBLASLt, taken at the first call.
   DevicePointer blas_workspace();
@@ -54,16 +54,21 @@ class Lane {
   void landed(const void* memory) noexcept;
 
  private:
-  static constexpr std::size_t event_count = 128;
+  static constexpr std::size_t event_count = 128, least_slots = 2, most_slots = 16;
   static constexpr std::uint64_t least_landing = 64 << 10, largest_landing = 4 << 20, most_landings = 32 << 20;  // bytes
   struct Landing {
     std::byte* memory;
     std::uint64_t bytes;
     bool taken;
   };
+  struct OwnSlot {
+    Slot* slot = nullptr;
+    std::uint64_t used = 0;  // position behind the last copy of its page
+  };
   Event event_of(std::uint64_t position) const noexcept { return events_[position % event_count]; }
   void open();
   void close() noexcept;
+  bool add_slot();
 
   Gpu& gpu_;
   const std::uint64_t id_;
@@ -73,9 +78,8 @@ class Lane {
   std::uint64_t marked_ = 0;
   std::atomic<std::uint64_t> reached_{0};
   bool touched_ = false;
-  std::array<Slot*, 2> slots_{};              // by turns
-  std::array<std::uint64_t, 2> slot_used_{};  // position behind the last copy of its page
-  std::size_t next_slot_ = 0;
+  std::vector<OwnSlot> slots_;  // by turns
+  std::size_t last_slot_ = 0;
   DevicePointer blas_workspace_ = 0;
   std::vector<Landing> landings_;
   std::uint64_t landing_bytes_ = 0;

@@ -2,6 +2,7 @@
 // as they may (FAKE_LATE), and not at all while the file FAKE_PAUSE is there.
 #include "sample_fixture.hpp"
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -113,6 +114,23 @@ TEST_F(CudaQueues, ADownloadHasWhatItsRunWroteThoughTheInstanceRanAgain) {
   EXPECT_EQ(before, numbers);
   EXPECT_EQ(after, others);
   drop(r);
+}
+
+TEST_F(CudaQueues, SmallWritesBetweenOtherWorkAreInFlightTogetherAndNoneWaitsForTheCard) {
+  const quern_span place = holding(zeros);
+  hold();
+  setenv("FAKE_REFUSED", "cuEventSynchronize=999", 1);
+  std::array<std::vector<float>, 12> seen;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const std::vector<float> written(4, static_cast<float>(i));
+    seen[i] = zeros;
+    EXPECT_EQ(api.upload(device, queue, &place, written.data(), place.bytes, next_point(), error), QUERN_OK) << error.text();
+    EXPECT_EQ(api.download(device, queue, seen[i].data(), &place, place.bytes, next_point(), error), QUERN_OK) << i << ": " << error.text();
+  }
+  unsetenv("FAKE_REFUSED");
+  release();
+  EXPECT_EQ(done(QUERN_OK), QUERN_OK) << error.text();
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], std::vector<float>(4, static_cast<float>(i)));
 }
 
 TEST_F(CudaQueues, WhatWasWaitedForOnOneIsSeenByTheOther) {

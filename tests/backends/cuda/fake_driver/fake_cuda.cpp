@@ -507,6 +507,7 @@ FAKE cuEventRecord(Event event, Stream stream) {
   return constant::success;
 }
 FAKE cuEventSynchronize(Event handle) {
+  if (const Result fault = refused("cuEventSynchronize"); fault != constant::success) return fault;
   const FakeEvent& event = *reinterpret_cast<FakeEvent*>(handle);
   const std::scoped_lock lock(streams_mutex);
   if (event.stream != nullptr) event.stream->finish(event.point);
