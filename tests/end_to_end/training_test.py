@@ -11,7 +11,10 @@ import sys
 import time
 import unittest
 
-from harness import DATA, PROGRAM, Case, main, real_model
+from harness import DATA, PROGRAM, SOURCE, Case, main, real_model
+
+sys.path.insert(0, str(SOURCE / "tests/support"))
+import random_model  # noqa: E402
 
 TRAINING = DATA / "training"
 TINY = json.loads((TRAINING / "tiny.json").read_text())
@@ -228,6 +231,35 @@ class Precision(Training):
         found = self.quern_json("eval", TRAINING / "tiny-llama.gguf", "--data", TRAINING / "val.jsonl", "--adapter", self.folder / "out", env=self.card("card"))
         self.assertEqual(found["precision"], "bf16")
         self.assertLess(abs(found["loss"] - closing["validation_loss"]), 1e-3 * found["loss"])  # another number of rows at a time
+
+
+class QuantisedBases(Training):
+    """QLoRA computes with the decoded numbers: its losses are those of LoRA on the same base in f32."""
+
+    def losses(self, base, adapter, name):
+        _, log = self.train(lora("llama", base_model=str(base), adapter=adapter, max_steps=4, warmup_steps=1, micro_batch_size=2, test_datasets=None), name=name)
+        return [step["loss"] for step in self.steps(log)]
+
+    def check(self, source, kinds):
+        for kind in kinds:
+            with self.subTest(source=source.name, kind=kind):
+                blocks, decoded = self.folder / f"{source.stem}-{kind}.gguf", self.folder / f"{source.stem}-{kind}-f32.gguf"
+                for arguments in ((source, blocks, kind, "--pure"), (blocks, decoded, "F32")):
+                    made = self.quern("quantize", *arguments, "--allow-requantize", "-q")
+                    self.assertEqual(made.code, 0, made.err)
+                found, expected = self.losses(blocks, "qlora", f"{blocks.stem}-out"), self.losses(decoded, "lora", f"{decoded.stem}-out")
+                # The same numbers in sums of another order: as one curve lies from PyTorch's, and ten times that.
+                for a, b in zip(found, expected, strict=True):
+                    self.assertLessEqual(abs(a - b), 1e-5 * b)
+
+    def test_of_rows_of_32(self):
+        for model in ("llama", "qwen3"):
+            self.check(TRAINING / f"tiny-{model}.gguf", ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"))
+
+    def test_of_rows_of_256(self):
+        wide = self.folder / "wide.gguf"
+        random_model.write(wide, DATA / "gguf/micro-llama-q8_0.gguf", dim=256, ffn=256, layers=2, heads=4, kv_heads=2)
+        self.check(wide, ("Q4_K_S", "Q5_K_S", "Q6_K"))
 
 
 class Resume(Training):
