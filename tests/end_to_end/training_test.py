@@ -54,12 +54,14 @@ ALL = {"adapter": None, "lora_r": None, "lora_alpha": None}  # instead of an ada
 
 
 class Training(Case):
+    limit = 100  # seconds of one run
+
     def train(self, config, *arguments, name="out", code=0, env=None):
         """Runs it; the closing JSON and the lines of log.jsonl."""
         out = self.folder / name
         path = self.folder / f"{name}.yaml"
         path.write_text(json.dumps({**config, "output_dir": str(out)}))  # JSON is YAML
-        result = self.quern("train", path, "--json", "--quiet", *arguments, env={**ON_DEVICE, **(env or {})})
+        result = self.quern("train", path, "--json", "--quiet", *arguments, env={**ON_DEVICE, **(env or {})}, timeout=self.limit)
         self.assertEqual(result.code, code, result.err)
         log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()] if (out / "log.jsonl").exists() else []
         return (json.loads(result.out) if result.out else result.err), log
