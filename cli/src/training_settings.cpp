@@ -25,6 +25,7 @@ std::string plan_page(const Json& plan) {
   page += "steps       " + plan.at("steps").dump() + ", " + plan.at("steps_of_epoch").dump() + " an epoch";
   if (plan.at("step") != 0) page += "; " + plan.at("step").dump() + " are done";
   page += "\ntrained     " + plan.at("trained_parameters").dump() + " parameters on " + plan.at("device").get<std::string>() + "\n";
+  page += "precision   " + plan.at("precision").get<std::string>() + ", since " + plan.at("precision_reason").get<std::string>() + "\n";
   const Json& memory = plan.at("estimate");
   const auto bytes = [&](const char* name) { return byte_words(memory.at(name).get<std::uint64_t>()); };
   page += "memory      " + bytes("devices_bytes") + ": weights " + bytes("weights_bytes") + ", trained with gradients and moments " +

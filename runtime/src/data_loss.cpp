@@ -35,7 +35,7 @@ TrainingEngineOptions options_for(const training::Dataset& data, const training:
   options.trains = false;
   options.graph.max_tokens = rows_or_refuse(std::max<std::uint64_t>(1, rows), "the data");
   options.graph.chunk_labels = std::min(options.graph.max_tokens, models::labels_of_chunk(shape.vocabulary));
-  options.graph.activations = activations_of(settings.precision);
+  set_precision(options, settings.precision);
   return options;
 }
 
@@ -82,6 +82,7 @@ std::string evaluate_data_json(std::shared_ptr<Runtime> runtime, const std::stri
   json.member("perplexity", std::exp(found.loss));
   json.member("base", base_path);
   json.member("device", engine.device_label());
+  write_precision_members(json, engine);
   json.member("seconds", found.seconds);
   json.key("data");
   json.begin_object();

@@ -135,7 +135,7 @@ TrainingEngineOptions Trainer::engine_options(const training::Settings& settings
   const std::uint32_t chunk = models::labels_of_chunk(shape_.vocabulary);
   options.graph.chunk_labels = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_labels, 1, chunk));
   options.graph.chunks = static_cast<std::uint32_t>((most_labels + options.graph.chunk_labels - 1) / options.graph.chunk_labels);
-  options.graph.activations = activations_of(settings.precision);
+  set_precision(options, settings.precision);
   options.graph.dropout = settings.adapter == training::Adapter::none ? 0 : settings.lora_dropout;
   options.graph.checkpointing = checkpointing_of(settings.gradient_checkpointing);
   options.update = {.sgd = settings.optimizer == training::Optimizer::sgd,

@@ -110,6 +110,7 @@ class Trainer {
   std::unique_ptr<TrainingEngine> compile(const training::Settings& settings, std::uint32_t sequence_len) const;
   TrainingMemory memory() const;
   std::string nearest_that_fits() const;
+  std::string gradients_json(TrainingEngine& engine) const;
   void write_members(JsonWriter& json) const;
   const training::MicroBatches& batches_of_epoch(std::uint64_t epoch) const;
   std::vector<std::vector<std::uint32_t>> batch_of(std::uint64_t step) const;

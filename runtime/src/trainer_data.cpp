@@ -122,16 +122,20 @@ std::uint32_t rows_or_refuse(std::uint64_t rows, const char* of) {
                                         " are possible; lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
 }
 
-quern_dtype activations_of(training::Precision precision) {
-  switch (precision) {
-    case training::Precision::bf16: return QUERN_BF16;
-    case training::Precision::fp16: return QUERN_F16;
-    default: return QUERN_F32;
-  }
+void set_precision(TrainingEngineOptions& options, training::Precision precision) {
+  options.rows_by_device = precision == training::Precision::automatic;
+  if (precision == training::Precision::bf16) options.graph.activations = QUERN_BF16;
+  else if (precision == training::Precision::fp16) options.graph.activations = QUERN_F16;
+  else options.graph.activations = QUERN_F32;
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void write_precision_members(JsonWriter& json, const TrainingEngine& engine) {
+  json.member("precision", graph::dtype_name(engine.rows()));
+  json.member("precision_reason", engine.reason_of_rows().empty() ? std::string("the settings ask for it") : engine.reason_of_rows());
 }
 
 void write_data_members(JsonWriter& json, const training::Dataset& data) {

@@ -33,8 +33,12 @@ void write_matrix(TrainingEngine& engine, const peft::BaseShape& base, const mod
 std::uint64_t sum_of_largest(std::vector<std::uint32_t> sizes, std::size_t count);
 /// Throws Error(QUERN_UNSUPPORTED) for more rows than a micro-batch may have.
 std::uint32_t rows_or_refuse(std::uint64_t rows, const char* of);
-quern_dtype activations_of(training::Precision precision);
+/// What the settings say of rows; with `automatic` the engine chooses.
+void set_precision(TrainingEngineOptions& options, training::Precision precision);
 double seconds_since(std::chrono::steady_clock::time_point start);
+
+/// The members precision, the type of rows and products, and precision_reason, why it is that one.
+void write_precision_members(JsonWriter& json, const TrainingEngine& engine);
 
 /// The members of a data set's object: examples, tokens, labels, longest, and what was left out.
 void write_data_members(JsonWriter& json, const training::Dataset& data);

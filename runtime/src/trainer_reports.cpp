@@ -4,6 +4,7 @@
 #include "trainer_data.hpp"
 
 #include "quern/graph/json_writer.hpp"
+#include "quern/models/directory.hpp"
 
 #include <algorithm>
 
@@ -86,6 +87,7 @@ std::string Trainer::estimate_json() const {
 void Trainer::write_members(JsonWriter& json) const {
   json.member("base", base_path_);
   json.member("device", engine_->device_label());
+  write_precision_members(json, *engine_);
   json.member("step", state_.step);
   json.member("steps", steps_);
   json.member("steps_of_epoch", steps_of_epoch_);
@@ -144,18 +146,34 @@ std::string Trainer::example_json(std::uint64_t index) const {
 }
 
 std::string Trainer::check_gradients_json() {
+  if (engine_->rows() == QUERN_F32) return gradients_json(*engine_);
+  // Rows of 16 bits round the loss by more than a small step changes it. So a run in f32 with the same numbers is looked at.
+  training::Settings exact = settings_;
+  exact.precision = training::Precision::float32;
+  const std::unique_ptr<TrainingEngine> engine = compile(exact, sequence_len_);
+  if (const std::string lack = engine->lack(); !lack.empty())
+    throw Error(QUERN_DOES_NOT_FIT, concat("gradients are checked in f32, beside the run in ", graph::dtype_name(engine_->rows()), ": ",
+                                           lack, "; float32: true checks them with the run's own memory"));
+  engine->load(models::open_model(base_path_));
+  std::vector<float> trained(engine_->layout().elements);
+  engine_->read_trained(0, trained);
+  engine->write_trained(0, trained);
+  return gradients_json(*engine);
+}
+
+std::string Trainer::gradients_json(TrainingEngine& engine) const {
   const std::vector<std::vector<std::uint32_t>> micro = batch_of(0);
   double weight = 0;
   for (const std::vector<std::uint32_t>& batch : micro)
     for (const std::uint32_t example : batch) weight += examples_.examples[example].weight();
-  const models::TrainedLayout& layout = engine_->layout();
+  const models::TrainedLayout& layout = engine.layout();
   GradientSource source;
   source.elements = layout.elements;
   for (const models::AdapterPlace& place : layout.adapters) {
     const auto elements = [&](std::int64_t width) { return static_cast<std::uint64_t>(place.rank * width); };
     const std::string name = concat("blk.", place.layer, ".", place.part);
     std::vector<float> b(elements(place.outputs));
-    engine_->read_trained(place.b, b);
+    engine.read_trained(place.b, b);
     const bool b_is_zero = std::ranges::all_of(b, [](float x) { return x == 0; });
     source.tensors.push_back({concat(name, ".lora_a"), place.a, elements(place.inputs), b_is_zero});
     source.tensors.push_back({concat(name, ".lora_b"), place.b, elements(place.outputs), false});
@@ -164,40 +182,41 @@ std::string Trainer::check_gradients_json() {
     source.tensors.push_back({tensor.tensor, tensor.first, tensor.elements, false});
   // Micro-batches keep their numbers, and so their dropout masks: each loss is of the same function.
   const auto accumulate = [&] {
-    engine_->clear();
+    engine.clear();
     std::int32_t number = 0;
-    for (const std::vector<std::uint32_t>& batch : micro) engine_->accumulate(rows_of(examples_, batch, weight), number++);
+    for (const std::vector<std::uint32_t>& batch : micro) engine.accumulate(rows_of(examples_, batch, weight), number++);
   };
   source.loss = [&] {
     accumulate();
-    return engine_->loss();
+    return engine.loss();
   };
   source.gradient = [&](std::span<float> numbers) {
     accumulate();
-    engine_->read_gradient(0, numbers);
+    engine.read_gradient(0, numbers);
   };
-  source.read = [&](std::span<float> numbers) { engine_->read_trained(0, numbers); };
-  source.write = [&](std::span<const float> numbers) { engine_->write_trained(0, numbers); };
-  source.update = [&] { engine_->update(1, static_cast<float>(settings_.learning_rate)); };
+  source.read = [&](std::span<float> numbers) { engine.read_trained(0, numbers); };
+  source.write = [&](std::span<const float> numbers) { engine.write_trained(0, numbers); };
+  source.update = [&] { engine.update(1, static_cast<float>(settings_.learning_rate)); };
 
   std::vector<float> trained(layout.elements), moments[2];
-  engine_->read_trained(0, trained);
+  engine.read_trained(0, trained);
   for (const int which : {0, 1}) {
     moments[which].resize(layout.elements);
-    if (!engine_->read_moment(which, moments[which])) moments[which].clear();
+    if (!engine.read_moment(which, moments[which])) moments[which].clear();
   }
-  const std::string before = engine_->weights_sum();
+  const std::string before = engine.weights_sum();
   const GradientReport report = check_gradients(source);
-  const std::string behind = engine_->weights_sum();
-  engine_->clear();
-  engine_->write_trained(0, trained);
+  const std::string behind = engine.weights_sum();
+  engine.clear();
+  engine.write_trained(0, trained);
   for (const int which : {0, 1})
-    if (!moments[which].empty()) engine_->write_moment(which, moments[which]);
+    if (!moments[which].empty()) engine.write_moment(which, moments[which]);
 
   JsonWriter json;
   json.begin_object();
   json.member("passed", report.passed() && before == behind);
-  json.member("device", engine_->device_label());
+  json.member("device", engine.device_label());
+  json.member("precision", graph::dtype_name(engine.rows()));
   json.member("weights_sha256", before);
   json.member("weights_unchanged", before == behind);
   json.member("tolerance", gradient_tolerance);

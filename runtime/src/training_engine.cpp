@@ -66,6 +66,18 @@ std::string_view composed_instead(const bool* option, const models::TrainingOpti
   return "gradients of logits take memory of their own";
 }
 
+/// Why f32 is taken on a kind of device; null: it has units for products of 16 bits.
+const char* reason_for_f32(std::uint32_t device_class) {
+  switch (device_class) {
+    case QUERN_DEVICE_DISCRETE:
+    case QUERN_DEVICE_UNIFIED:
+    case QUERN_DEVICE_INTEGRATED: return nullptr;
+    case QUERN_DEVICE_CPU: return " is a processor, where rows of 16 bits are no faster";
+    case QUERN_DEVICE_SOFTWARE: return " computes in software, where rows of 16 bits are no faster";
+    default: return " does not say what kind of device it is";
+  }
+}
+
 struct NotComputed {
   const bool* option;
   std::string device, why;
@@ -151,12 +163,26 @@ std::optional<models::TrainingGraph> TrainingEngine::build_step(const gguf::File
   };
   std::optional<models::TrainingGraph> graph;
   std::vector<NotComputed> lacks;
-  for (bool chosen = false;;) {
+  const auto compose = [&] {
     asked.ragged = true;
     asked.backward_may_use = {.turned_blocks = true, .sums_in_place = true, .logits_in_place = options_.trains};
     graph = build();
     lacks = switch_off(devices_, graph->graph, asked);
     if (!lacks.empty()) graph = build();
+  };
+  for (bool chosen = false;;) {
+    if (options_.rows_by_device) asked.activations = tries_bf16() ? QUERN_BF16 : QUERN_F32;
+    compose();
+    if (options_.rows_by_device && asked.activations == QUERN_BF16) {
+      const std::vector<NodeAnswer> answers = ask_support(*devices_[0]->device(), graph->graph);
+      const auto no = std::ranges::find(answers, false, &NodeAnswer::yes);
+      if (no != answers.end()) {
+        const graph::Node& node = graph->graph.nodes()[static_cast<std::size_t>(no - answers.begin())];
+        reason_of_rows_ = concat(devices_[0]->device()->label(), " does not compute ", graph::op_name(node.op), " in bf16: ", no->text);
+        asked.activations = QUERN_F32;
+        compose();
+      }
+    }
     if (std::exchange(chosen, true)) break;
     DeviceChoice choice = choose_devices(*runtime_, graph->graph);
     if (choice.devices == devices_) break;
@@ -172,8 +198,17 @@ std::optional<models::TrainingGraph> TrainingEngine::build_step(const gguf::File
                                             "); lower micro_batch_size (and raise gradient_accumulation_steps) or sequence_len"));
     runtime_->log(QUERN_LOG_INFO, concat(lack.device, ": ", composed_instead(lack.option, asked), ": ", lack.why));
   }
+  if (options_.rows_by_device)
+    runtime_->log(QUERN_LOG_INFO, concat("rows are ", graph::dtype_name(asked.activations), ", since ", reason_of_rows_));
   if (!options_.trains) graph.reset();
   return graph;
+}
+
+bool TrainingEngine::tries_bf16() {
+  const loader::Device& first = *devices_[0]->device();
+  const char* reason = reason_for_f32(first.info().device_class);
+  reason_of_rows_ = concat(first.label(), reason != nullptr ? reason : " is a graphics card");
+  return reason == nullptr;
 }
 
 std::span<Program* const> TrainingEngine::programs() const noexcept { return std::span(programs_).first(options_.trains ? 3 : 1); }

@@ -27,6 +27,7 @@ struct MicroBatch {
 
 struct TrainingEngineOptions {
   models::TrainingOptions graph;  // its sizes are the largest micro-batch; the engine sets rope_positions, ragged and backward_may_use
+  bool rows_by_device = false;    // graph.activations is the engine's to choose: bf16 where the device has units for it, else f32
   models::UpdateOptions update;
   std::array<std::uint32_t, 2> seed{};  // of dropout
   std::uint32_t evaluation_tokens = 0;  // rows of the largest evaluated micro-batch; 0: as graph.max_tokens
@@ -104,6 +105,11 @@ class TrainingEngine {
   void cancel() noexcept;
   void clear_cancel() noexcept;
 
+  /// Of rows and products: f32, bf16 or f16.
+  quern_dtype rows() const noexcept { return options_.graph.activations; }
+  /// Why they are of that type, as "cpu:0 is a processor, ..."; empty where the options gave it.
+  const std::string& reason_of_rows() const noexcept { return reason_of_rows_; }
+
   const Program& step_program() const noexcept { return step_ ? *step_ : *evaluation_; }
   /// "cpu:0": where most of a step runs.
   std::string device_label() const;
@@ -113,6 +119,8 @@ class TrainingEngine {
  private:
   /// Decides how attention is computed, in the evaluation too. Nothing where nothing is trained.
   std::optional<models::TrainingGraph> build_step(const gguf::File& file);
+  /// Whether bf16 is to be tried on the first device; tells why where not.
+  bool tries_bf16();
   std::span<Program* const> programs() const noexcept;
   /// Throws Error(QUERN_UNSUPPORTED) where devices share what an update writes.
   void require_one_place() const;
@@ -139,6 +147,7 @@ class TrainingEngine {
   models::TrainedLayout layout_;
   TrainingEngineOptions options_;
   std::vector<std::shared_ptr<MemoryBudget>> devices_;
+  std::string reason_of_rows_;
   std::optional<models::TrainingGraph> step_graph_;
   models::TrainingGraph evaluation_graph_;
   std::optional<models::UpdateGraph> update_graph_;

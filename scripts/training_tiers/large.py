@@ -10,7 +10,7 @@ from .report import Wrong
 from .small import check_device, check_estimate, mean
 
 GB = 10 ** 9
-SHAPES = {"tinyllama": ("tinyllama-1.1b", "Q4_K_M"), "7b": ("llama-7b", "Q4_K_M")}
+SHAPES = {"tinyllama": ("tinyllama-1.1b", "Q4_K_M"), "tinyllama-f16": ("tinyllama-1.1b", "F16"), "7b": ("llama-7b", "Q4_K_M")}
 # Words of the random models' vocabulary, each one token; 16 of them in one order, over and over.
 WORDS = "to in an at he it or so we me do go no up us if".split()
 TEXT = " ".join(WORDS)
@@ -64,6 +64,15 @@ def memory(program, report, _, steps=50):
     check_allocations(program, report, "tinyllama", config, run)
 
 
+def check_speed_of_blocks(program, report, steps=12):
+    """What it costs to decode quantised weights: tokens/s beside those of the same shape in f16, on 2,048 rows at a time."""
+    rates = []
+    for shape, adapter in (("tinyllama-f16", "lora"), ("tinyllama", "qlora")):
+        run = program.train(f"{shape}-rate", config_of(program, shape, 512, steps, adapter=adapter, micro_batch_size=4, gradient_checkpointing=False))
+        rates.append(statistics.median(step["tokens_per_second"] for step in run.steps[4:]))  # the first steps choose kernels
+    report.at_least("the tokens/s of tinyllama by QLoRA, beside those of LoRA in f16", rates[1] / rates[0], 0.8)
+
+
 def extended(program, report, _, steps=500):
     config = config_of(program, "tinyllama", 512, steps, gradient_accumulation_steps=4)
     run = program.train("tinyllama-long", config)
@@ -77,6 +86,7 @@ def extended(program, report, _, steps=500):
     seconds = sorted(step["seconds"] for step in run.steps[20:])
     report.at_most("the slowest step but 1 % of tinyllama-long, beside the median",
                    seconds[math.ceil(0.99 * len(seconds)) - 1] / statistics.median(seconds), 1.2)
+    check_speed_of_blocks(program, report)
 
 
 def check_resumed(report, killed, resumed, at, save):

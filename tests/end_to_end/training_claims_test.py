@@ -5,12 +5,36 @@ import json
 import math
 import os
 
-from harness import DATA, main
+from harness import DATA, SOURCE, main
 import training_test
 from training_test import ON_DEVICE, TRAINING, Training, lora, tensors
 
 
+# Claims of the list whose test stands elsewhere: what broke, the file, and the test there.
+ELSEWHERE = {
+    4: ("two tokens at the start", "tests/runtime/training/prompt_ids_test.cpp", "TEST_P(PromptIds, AreThoseOfTheCApi)"),
+    5: ("a mask of zeros", "tests/runtime/training/rendering_test.cpp", "TEST_P(EveryTemplate, HasSpansThatAreTheAnswersOrRefusesByName)"),
+    6: ("earlier turns rewritten", "tests/runtime/training/rendering_test.cpp", "TEST(Qwen3, HasTheAnswersOfThreeTurnsWithAndWithoutThoughts)"),
+    12: ("another curve behind a resume", "tests/end_to_end/training_test.py", "def test_ten_and_the_rest_are_the_whole("),
+    13: ("killed in a save", "tests/end_to_end/training_faults_test.py", "def test_a_run_that_is_killed_goes_on_from_its_last_save("),
+    14: ("unknown keys", "tests/runtime/training/settings_keys_test.cpp", "TEST(Keys, EachMisspeltByOneLetterIsRefusedWithItsName)"),
+    15: ("adapters that apply to nothing", "tests/models/peft/malformed_folder_test.cpp", "TEST(PeftMalformed, ARenamedPrefixIsNamed)"),
+    18: ("merged models that differ", "tests/end_to_end/training_test.py", "def test_the_divergence_of_a_merged_model_is_what_its_format_rounds("),
+    20: ("slow quantised bases", "scripts/training_tiers/large.py", "def check_speed_of_blocks("),
+    23: ("thoughts of the template", "tests/runtime/training/rendering_test.cpp", "options.mask_template_text = mask;"),
+    24: ("offsets of 32 bits", "conformance/manifest/huge.txt", "attention_ragged_backward 1 "),
+    25: ("first and last rates", "tests/runtime/training/schedule_test.cpp", "TEST(Schedule, RatesAreThoseOfTransformers)"),
+}
+
+
 class Claims(Training):
+    def test_each_of_the_27_claims_has_a_test(self):
+        here = {int(name.split("_")[1]) for one in (Claims, Scales) for name in dir(one) if name.startswith("test_") and name.split("_")[1].isdigit()}
+        self.assertEqual(sorted(here | ELSEWHERE.keys()), list(range(1, 28)))
+        self.assertFalse(here & ELSEWHERE.keys())
+        for number, (_, file, test) in ELSEWHERE.items():
+            self.assertIn(test, (SOURCE / file).read_text(), number)
+
     def data(self, *examples, name="data.jsonl"):
         return [{"path": self.write(name, "".join(json.dumps(example) + "\n" for example in examples))}]
 

@@ -1,5 +1,5 @@
 // The CPU backend, but one call of the runtime meets a refusal of its arguments: prepare, or the one that QUERN_REFUSED names. Where that
-// names op set 2, support answers no to what is new in it, as a plugin of op set 1 does.
+// names op set 2, support answers no to what is new in it, as a plugin of op set 1 does. Where it names a card, the device calls itself one.
 #include "base_plugin.hpp"
 
 #include <cstdlib>
@@ -53,6 +53,25 @@ quern_status support_of_set_1(quern_device* device, const quern_graph* graph, co
   return status;
 }
 
+quern_status info_of_card(quern_plugin* plugin, std::uint32_t index, quern_device_info* out, quern_error* error) {
+  const quern_status status = base.device_info(plugin, index, out, error);
+  out->device_class = QUERN_DEVICE_DISCRETE;
+  return status;
+}
+
+quern_status support_without_bf16(quern_device* device, const quern_graph* graph, const quern_support_options* options,
+                                  quern_answer* answers, quern_error* error) {
+  const quern_status status = base.support(device, graph, options, answers, error);
+  if (status != QUERN_OK) return status;
+  const sdk::Graph read(graph);
+  for (std::size_t n = 0; n < read.nodes.size(); ++n) {
+    if (read.values[read.nodes[n].outputs[0]].dtype != QUERN_BF16) continue;
+    answers[n].verdict = QUERN_ANSWER_NO;
+    answers[n].text = sdk::text_of("this card has no bf16");
+  }
+  return status;
+}
+
 quern_plugin_api wrapped() {
   quern_plugin_api api = base = quern::test::base_plugin();
   api.id = sdk::text_of("refusing");
@@ -61,6 +80,9 @@ quern_plugin_api wrapped() {
     api.submit = refuse_submit;
   } else if (chosen != nullptr && std::string_view(chosen) == "op_set_2") {
     api.support = support_of_set_1;
+  } else if (chosen != nullptr && std::string_view(chosen).starts_with("card")) {
+    api.device_info = info_of_card;
+    if (std::string_view(chosen) == "card_without_bf16") api.support = support_without_bf16;
   } else {
     api.prepare = refuse_prepare;
   }

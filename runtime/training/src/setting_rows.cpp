@@ -427,7 +427,7 @@ const SettingRow all_rows[] = {
      {},
      "auto, true or false",
      "auto",
-     "activations and products in bf16; auto: in f32",
+     "activations and products in bf16; auto: on graphics cards",
      read_bf16,
      [](const Settings& of) {
        return of.precision == Precision::automatic ? Json(std::string("auto")) : Json(of.precision == Precision::bf16);

@@ -62,7 +62,7 @@ optimizer: adamw
 weight_decay: 0
 max_grad_norm: 1
 
-bf16: auto                    # float32: true for exact results
+bf16: auto                    # on graphics cards; float32: true for exact results
 gradient_checkpointing: true  # less memory, and a third more time; selective lies between
 seed: 42
 
