@@ -188,6 +188,7 @@ struct Loop final : Statement {
   Target target;
   ExpressionPtr iterable;
   ExpressionPtr condition;  ///< may be null
+  bool recursive = false;   ///< a call of the loop variable runs it over other items
   Body body, otherwise;
 };
 struct Assign final : Statement {

@@ -62,6 +62,15 @@ void check_message(const Json& message, std::size_t number) {
     refuse(where, ": 'tool_calls' is ", kind_of(*calls), ", and has to be a list");
 }
 
+/// The message without the members that are null: clients write null for what is not there, and templates print it or look whether a
+/// member is there.
+Json without_nulls(const Json& message) {
+  Json::Members members;
+  for (const Json::Member& member : *message.members())
+    if (!member.value.is_null()) members.push_back(member);
+  return Json(std::move(members));
+}
+
 }  // namespace
 
 Chat parse_chat(std::string_view json) {
@@ -92,8 +101,12 @@ Chat chat_from(Json messages_of_chat, Json tools) {
   if (messages == nullptr || messages->empty())
     refuse("expected a list of messages such as [{\"role\": \"user\", \"content\": \"...\"}], found ",
            messages == nullptr ? kind_of(chat.messages) : "an empty list");
-  std::size_t number = 0;
-  for (const Json& message : *messages) check_message(message, ++number);
+  Json::List kept;
+  for (const Json& message : *messages) {
+    check_message(message, kept.size() + 1);
+    kept.push_back(without_nulls(message));
+  }
+  chat.messages = Json(std::move(kept));
   return chat;
 }
 

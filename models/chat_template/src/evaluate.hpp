@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ast.hpp"
+#include "loop_state.hpp"
 #include "runtime.hpp"
 #include "scope.hpp"
 
@@ -48,13 +49,14 @@ class Evaluator {
   Flow execute(const Body& body);
   Flow execute(const Statement& statement);
   Flow execute_branch(const Branch& branch);
-  Flow execute_loop(const Loop& loop);
+  Flow execute_loop(const LoopPlace& place, const Value& iterable);
   Flow execute_turn(const Loop& loop, const Value& item, const std::shared_ptr<LoopState>& state);
   Flow execute_capture(const Capture& capture);
   Flow execute_filter_block(const FilterBlock& block);
   Flow execute_generation(const ScopedBody& generation);
   Flow execute_with(const With& with);
   void define_macro(const MacroDefinition& macro);
+  Value call_loop(const LoopState& state, const Arguments& arguments);
   Value call_macro(const MacroClosure& closure, const Arguments& arguments);
   void bind_parameters(const MacroDefinition& macro, const Arguments& arguments);
   void assign(const Target& target, Value value);

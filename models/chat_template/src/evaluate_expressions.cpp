@@ -52,6 +52,7 @@ Value Evaluator::evaluate_name(const Name& name) {
   if (const Value* value = scope_->find(runtime_, name.id)) return *value;
   const std::string& text = template_.names[name.id];
   if (const GlobalFunction* function = find_global(text)) return runtime_.callable(function);
+  if (text == "self") runtime_.unsupported("'self', the template as an object, is not offered");
   return runtime_.undefined("'" + shown(text) + "' is undefined");
 }
 
@@ -159,7 +160,7 @@ Value Evaluator::evaluate_call(const Call& node) {
 Value Evaluator::call(const Value& callee, const Arguments& arguments, int line) {
   runtime_.set_line(line);
   if (callee.is_undefined()) runtime_.fail_undefined(callee);
-  if (callee.loop() != nullptr) runtime_.unsupported("recursive loops (a call of the loop variable) are not offered");
+  if (const LoopState* loop = callee.loop()) return call_loop(*loop, arguments);
   const Callable* callable = callee.callable();
   if (callable == nullptr) runtime_.fail(concat("a ", type_name(callee), " is called, but it is not a function"));
   if (const auto* macro = std::get_if<MacroClosure>(&callable->target)) return call_macro(*macro, arguments);

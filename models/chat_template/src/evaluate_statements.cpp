@@ -2,7 +2,6 @@
 #include "evaluate.hpp"
 
 #include "library.hpp"
-#include "loop_state.hpp"
 #include "operators.hpp"
 #include "printing.hpp"
 #include "quern/graph/error.hpp"
@@ -117,7 +116,10 @@ Evaluator::Flow Evaluator::execute(const Statement& statement) {
     case StatementKind::text: write_own(static_cast<const TextOutput&>(statement).text); return Flow::next;
     case StatementKind::print: write_value(evaluate(*static_cast<const Print&>(statement).expression)); return Flow::next;
     case StatementKind::branch: return execute_branch(static_cast<const Branch&>(statement));
-    case StatementKind::loop: return execute_loop(static_cast<const Loop&>(statement));
+    case StatementKind::loop: {
+      const auto& node = static_cast<const Loop&>(statement);
+      return execute_loop({&node, scope_}, evaluate(*node.iterable));
+    }
     case StatementKind::assign: {
       const auto& node = static_cast<const Assign&>(statement);
       assign(node.target, evaluate(*node.value));
@@ -141,11 +143,11 @@ Evaluator::Flow Evaluator::execute_branch(const Branch& branch) {
   return execute(branch.otherwise);
 }
 
-Evaluator::Flow Evaluator::execute_loop(const Loop& loop) {
-  const Value iterable = evaluate(*loop.iterable);
+Evaluator::Flow Evaluator::execute_loop(const LoopPlace& place, const Value& iterable) {
+  const Loop& loop = *place.loop;
   FilteredLoop source(*this, loop, iterate(runtime_, iterable));
   const auto length = loop.condition ? std::nullopt : length_of(runtime_, iterable);
-  const auto state = std::make_shared<LoopState>(runtime_, source, length, iterable.depth());
+  const auto state = std::make_shared<LoopState>(runtime_, source, length, iterable.depth(), place);
   runtime_.check_depth(state->depth());
   // Whoever keeps the loop variable must not reach into this frame after it ends, however it ends.
   struct Detach {
@@ -286,6 +288,21 @@ void Evaluator::bind_parameters(const MacroDefinition& macro, const Arguments& a
     }
     scope_->set(runtime_, *macro.varargs, runtime_.tuple(std::move(more)));
   }
+}
+
+Value Evaluator::call_loop(const LoopState& state, const Arguments& arguments) {
+  const LoopPlace* place = state.place();
+  if (place == nullptr) runtime_.unsupported("a call of the loop variable of a loop that has ended is not offered");
+  if (!place->loop->recursive) runtime_.fail("the loop variable of a loop that is not marked 'recursive' is called");
+  if (arguments.positional.size() != 1 || !arguments.keyword.empty())
+    runtime_.fail(concat("the loop variable takes 1 argument without a name and got ", arguments.positional.size(), " and ",
+                         arguments.keyword.size(), " with names"));
+  const LoopPlace inner{place->loop, place->scope, place->level + 1};
+  const Runtime::EvaluationDepth depth(runtime_);
+  const ScopeGuard scope(*this, inner.scope);
+  CaptureGuard captured(*this);
+  execute_loop(inner, arguments.positional[0]);
+  return captured.finish();
 }
 
 Value Evaluator::call_macro(const MacroClosure& closure, const Arguments& arguments) {

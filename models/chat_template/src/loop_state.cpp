@@ -42,8 +42,8 @@ std::optional<Value> LoopState::attribute(Runtime& runtime, std::string_view nam
   if (name == "length") return Value(length(runtime));
   if (name == "revindex") return Value(length(runtime) - index0_);
   if (name == "revindex0") return Value(length(runtime) - index0_ - 1);
-  if (name == "depth") return Value(std::int64_t{1});
-  if (name == "depth0") return Value(std::int64_t{0});
+  if (name == "depth") return Value(place_.level + 1);
+  if (name == "depth0") return Value(place_.level);
   if (name == "previtem") return index0_ <= 0 ? runtime.undefined("there is no previous item") : previous_;
   if (name == "nextitem") {
     const Value* next = peek();

@@ -15,17 +15,29 @@ class LoopSource {
   virtual std::optional<Value> pull() = 0;
 };
 
+struct Loop;
+class Scope;
+
+/// A loop that runs, and the scope around it.
+struct LoopPlace {
+  const Loop* loop = nullptr;
+  Scope* scope = nullptr;
+  std::int64_t level = 0;  ///< of a recursive loop: calls of the loop variable around it
+};
+
 class LoopState {
  public:
   /// `length` is known where the iterable has one and the loop no condition. `depth` is that of the iterable.
-  LoopState(Runtime& runtime, LoopSource& source, std::optional<std::int64_t> length, int depth)
-      : source_(&source), ahead_(runtime), length_(length), depth_(depth), charge_(runtime, shared_size<LoopState>) {}
+  LoopState(Runtime& runtime, LoopSource& source, std::optional<std::int64_t> length, int depth, const LoopPlace& place)
+      : source_(&source), ahead_(runtime), length_(length), depth_(depth), place_(place), charge_(runtime, shared_size<LoopState>) {}
 
   /// Goes on to the next item; false at the end.
   bool advance();
   /// The loop has ended; whoever still holds this sees no further items.
   void detach() noexcept { source_ = nullptr; }
 
+  /// Null once the loop has ended.
+  const LoopPlace* place() const noexcept { return source_ == nullptr ? nullptr : &place_; }
   const Value& current() const noexcept { return current_; }
   std::int64_t index0() const noexcept { return index0_; }
   int depth() const noexcept { return depth_; }
@@ -44,6 +56,7 @@ class LoopState {
   std::size_t next_ahead_ = 0;
   std::optional<std::int64_t> length_;
   int depth_;
+  LoopPlace place_;
   std::int64_t index0_ = -1;
   Value current_, previous_;
   Charge charge_;

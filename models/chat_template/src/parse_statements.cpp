@@ -85,7 +85,7 @@ std::unique_ptr<Statement> Parser::parse_for() {
   expect_name("in");
   loop->iterable = parse_tuple(TupleRule::without_condition);
   if (skip_name("if")) loop->condition = parse_expression();
-  if (is_name("recursive")) unsupported(current_.line, "recursive loops are not offered");
+  loop->recursive = skip_name("recursive");
   ++loops_;
   loop->body = parse_block_body({"else", "endfor"}, "for", loop->line);
   --loops_;

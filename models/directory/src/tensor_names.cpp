@@ -13,23 +13,13 @@
 namespace quern::directory {
 namespace {
 
-/// Which heads' rows are interleaved, in families that do so.
-enum class Rows : std::uint8_t { as_they_lie, of_queries, of_keys };
-
-struct Row {
-  std::string_view theirs, ours;
-  Rows rows = Rows::as_they_lie;
-  bool outside = false;  // written without the prefix of the text model
-};
-
-constexpr Row whole_rows[] = {
+constexpr NameRow whole_rows[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"norm.weight", "output_norm.weight"},
     {"lm_head.weight", "output.weight", Rows::as_they_lie, true},
 };
 
-// Behind "layers.N." and "blk.N.".
-constexpr Row layer_rows[] = {
+constexpr NameRow layer_rows[] = {
     {"input_layernorm.weight", "attn_norm.weight"},
     {"self_attn.q_proj.weight", "attn_q.weight", Rows::of_queries},
     {"self_attn.q_proj.bias", "attn_q.bias", Rows::of_queries},
@@ -81,7 +71,7 @@ struct Target {
 };
 
 /// Nothing for a name that the tables do not have.
-std::optional<Target> target_of(std::string_view name, const Shape& shape) {
+std::optional<Target> target_of(std::string_view name, const Shape& shape, const NameTable& names) {
   for (const std::string_view prefix : prefixes)
     if (name.starts_with(prefix)) {
       name.remove_prefix(prefix.size());
@@ -90,8 +80,8 @@ std::optional<Target> target_of(std::string_view name, const Shape& shape) {
   const std::string_view all = name;
   const std::optional<std::uint64_t> layer = take_layer(name, their_layers);
   if (layer && *layer >= shape.layers) return Target{};  // next-token layers
-  const std::span<const Row> rows = layer ? std::span<const Row>(layer_rows) : std::span<const Row>(whole_rows);
-  if (const auto at = std::ranges::find(rows, name, &Row::theirs); at != rows.end()) {
+  const std::span<const NameRow> rows = layer ? names.layers : names.whole;
+  if (const auto at = std::ranges::find(rows, name, &NameRow::theirs); at != rows.end()) {
     if (shape.tied && at->ours == "output.weight") return Target{};
     return Target{layer ? concat(our_layers, *layer, ".", at->ours) : std::string(at->ours), at->rows};
   }
@@ -160,14 +150,19 @@ gguf::AssembledTensor assembled(const ModuleContext& context, const QuantisedMod
 
 }  // namespace
 
+const NameTable& name_table() noexcept {
+  static constexpr NameTable table{whole_rows, layer_rows};
+  return table;
+}
+
 AssembledTensors assembled_tensors(const Shards& shards, const Family& family, const Shape& shape, const Quantisation& quantisation,
-                                   std::uint32_t first_file) {
+                                   std::uint32_t first_file, const NameTable& names) {
   std::vector<gguf::AssembledTensor> all;
   std::map<std::string, std::string> taken;
   /// Nothing where the tensor is left out.
   const auto place = [&](const StoredTensor& stored, const std::string& name) -> std::optional<Target> {
     const std::string& file = shards.files[stored.file];
-    std::optional<Target> target = target_of(name, shape);
+    std::optional<Target> target = target_of(name, shape, names);
     if (!target)
       throw Error(QUERN_UNSUPPORTED, concat(file, ": tensor ", in_quotes(stored.info.name), ": is not part of the family ",
                                             family.model_type, " as it is known here, so the model would compute something else"));
@@ -209,8 +204,8 @@ AssembledTensors assembled_tensors(const Shards& shards, const Family& family, c
 
 std::optional<DirectoryTensor> directory_tensor(std::string_view ours, const Family& family, const Shape& shape) {
   const std::optional<std::uint64_t> layer = take_layer(ours, our_layers);
-  const std::span<const Row> rows = layer ? std::span<const Row>(layer_rows) : std::span<const Row>(whole_rows);
-  const auto at = std::ranges::find(rows, ours, &Row::ours);
+  const std::span<const NameRow> rows = layer ? name_table().layers : name_table().whole;
+  const auto at = std::ranges::find(rows, ours, &NameRow::ours);
   if (at == rows.end() || (layer && *layer >= shape.layers)) return std::nullopt;
   const std::string_view front = at->outside ? "" : "model.";
   return DirectoryTensor{layer ? concat(front, their_layers, *layer, ".", at->theirs) : concat(front, at->theirs),

@@ -9,11 +9,27 @@
 #include "quern/models/gguf.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace quern::directory {
+
+/// Which heads' rows are interleaved, in families that do so.
+enum class Rows : std::uint8_t { as_they_lie, of_queries, of_keys };
+
+struct NameRow {
+  std::string_view theirs, ours;
+  Rows rows = Rows::as_they_lie;
+  bool outside = false;  // written without the prefix of the text model
+};
+
+struct NameTable {
+  std::span<const NameRow> whole;   // of the model
+  std::span<const NameRow> layers;  // behind "layers.N." and "blk.N."
+};
+const NameTable& name_table() noexcept;
 
 struct AssembledTensors {
   std::vector<gguf::AssembledTensor> all;
@@ -23,7 +39,7 @@ struct AssembledTensors {
 /// All tensors that the graph reads; those that no inference needs are left out. Shards are numbered from `first_file` on. Throws
 /// Error(QUERN_UNSUPPORTED) for a tensor that the table does not have, or of a type that holds no weights.
 AssembledTensors assembled_tensors(const Shards& shards, const Family& family, const Shape& shape, const Quantisation& quantisation,
-                                   std::uint32_t first_file);
+                                   std::uint32_t first_file, const NameTable& names = name_table());
 
 /// The place of a tensor of the graph in a directory.
 struct DirectoryTensor {

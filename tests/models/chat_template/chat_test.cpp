@@ -103,7 +103,7 @@ TEST(RenderChat, OtherMembersAndToolsReachTheTemplate) {
       {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
         "function": {"name": "look", "arguments": {"n": 1, "x": 0.5, "y": [true, null]}}}]},
       {"role": "tool", "tool_call_id": "1", "content": "21"}], "tools": [{"name": "look"}]})"),
-            "look|user ann  weather?;assistant   look({\"n\": 1, \"x\": 0.5, \"y\": [true, null]})None;tool  1 21;");
+            "look|user ann  weather?;assistant   look({\"n\": 1, \"x\": 0.5, \"y\": [true, null]});tool  1 21;");
 }
 
 // What of a prompt is not the template's own, each piece between { and }.
@@ -124,7 +124,7 @@ TEST(RenderChat, AllThatAChatBringsIsForeignButRolesThatChatsKnow) {
       {"role": "<x>", "content": null, "tool_calls": [{"function": {"name": "look", "arguments": {"k": "v"}}}], "more": {"key": ["a"]}}],
       "tools": [{"name": "tool"}]})";
   EXPECT_EQ(marked("{% for m in messages %}<{{ m.role }}|{{ m.name }}>{{ m.content }}|{% endfor %}", json),
-            "<user|{ann}>{hi abc}|<{<x>}|>{None}|");
+            "<user|{ann}>{hi abc}|<{<x>}|>|");
   EXPECT_EQ(marked(parts_alone, R"([{"role": "user", "content": "hi"}])"), "<user>{hi}");
   EXPECT_EQ(marked(either, R"([{"role": "user", "content": [{"type": "text", "text": "hi"}]}])"), "p:{hi};");
   EXPECT_EQ(
@@ -132,7 +132,7 @@ TEST(RenderChat, AllThatAChatBringsIsForeignButRolesThatChatsKnow) {
           "{% for m in messages %}{{ m.content }};{% for c in m.tool_calls %}{{ c.function.name }}|{% for k in c.function.arguments %}{{ k }}|"
           "{{ c.function.arguments[k] }}{% endfor %}{% endfor %}{% for k in m.more %}|{{ k }}{{ m.more[k][0] }}{% endfor %}{% endfor %}|{{ tools[0].name }}",
           json),
-      "{hi abc};{None};{look}|{k}|{v}|{keya}|{tool}");
+      "{hi abc};;{look}|{k}|{v}|{keya}|{tool}");
 }
 
 TEST(RenderChat, TheRendersOfAChatShareOneLimitOfTime) {

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Writes mutants of the readers of quantised weights and of the rotation: copies of their sources with one step exchanged.
+
+    make_mutants.py SOURCES OUTPUT     SOURCES is models/directory/src, OUTPUT a C++ file with all copies, each in a namespace of its own
+
+mutants_test.cpp reads the goldens with each. A step that is not in its source exactly once ends the build.
+"""
+import pathlib
+import sys
+
+AWQ, GPTQ, COMPRESSED, FP8, BITSANDBYTES = ("quantised_awq.cpp", "quantised_gptq.cpp", "quantised_compressed.cpp", "quantised_fp8.cpp",
+                                            "quantised_bitsandbytes.cpp")
+ROPE = "rope_keys.cpp"
+EXPORTS = {AWQ: ["awq_weight"], GPTQ: ["gptq_weight"], COMPRESSED: ["compressed_weight"], FP8: ["fp8_weight"], BITSANDBYTES: ["bitsandbytes_weight"],
+           ROPE: ["write_rope_keys", "divisors_of"]}
+# What a source calls before it is defined there.
+DECLARED = {ROPE: "std::vector<float> divisors_of(const Llama3Rotation&, double, std::uint64_t);"}
+
+# Name, source, what stands there, and what the mutant has.
+MUTANTS = [
+    ("awq_words_in_order", AWQ, "rows_of_word * c + row_of_nibble[i]", "rows_of_word * c + i"),
+    ("awq_words_by_the_inverse_order", AWQ, "rows_of_word * c + row_of_nibble[i]", "rows_of_word * c + nibble_of_row[i]"),
+    ("awq_zeros_in_order", AWQ, "nibble_of_row[row % rows_of_word]", "row % rows_of_word"),
+    ("awq_zeros_plus_one", AWQ, "nibble_of_row[row % rows_of_word] & 15u;", "nibble_of_row[row % rows_of_word] & 15u) + 1;"),
+    ("awq_scales_along_rows", AWQ, "scale[g * rows + row]", "scale[row * (columns / group) + g]"),
+    ("awq_zeros_of_the_first_group", AWQ, "word_at(lying[1], g * words", "word_at(lying[1], 0 * g * words"),
+    ("gptq_zeros_of_the_other_version", GPTQ, "less_one ? 1u : 0u", "less_one ? 0u : 1u"),
+    ("gptq_zeros_by_the_field_alone", GPTQ, "if (symmetric) stored.more", "if (false) stored.more"),
+    ("gptq_codes_from_the_top", GPTQ, "static_cast<std::uint8_t>(of.code(word, i))", "static_cast<std::uint8_t>(of.code(word, of.in_word() - 1 - i))"),
+    ("gptq_words_along_columns", GPTQ, "column / of.in_word() * rows + first + row", "(first + row) * (columns / of.in_word()) + column / of.in_word()"),
+    ("gptq_zeros_from_the_top", GPTQ, "row % of.in_word());", "of.in_word() - 1 - row % of.in_word());"),
+    ("gptq_order_of_activations_ignored", GPTQ, "{}, {}, {}, group_of};", "{}, {}, {}, {}};"),
+    ("gptq_scales_along_rows", GPTQ, "scale[g * rows + row]", "scale[row * (columns / group) + g]"),
+    ("compressed_codes_without_their_offset", COMPRESSED, "if (!has_zeros) return 1u << (bits - 1);", "if (!has_zeros) return 0u;"),
+    ("compressed_offset_less_one", COMPRESSED, "if (!has_zeros) return 1u << (bits - 1);", "if (!has_zeros) return (1u << (bits - 1)) - 1;"),
+    ("compressed_codes_from_the_top", COMPRESSED, ">> i * bits % 32 &", ">> (32 - bits - i * bits % 32) &"),
+    ("compressed_zeros_along_a_row", COMPRESSED, "row / in_word * (columns / group) + g)", "row * (columns / group) / in_word + g)"),
+    ("compressed_zeros_not_read", COMPRESSED, "if (zeros != nullptr) made.further.push_back(zeros);\n  made.change = [=, format = made.dtype, rows",
+     "if (zeros != nullptr) made.further.push_back(&scales);\n  made.change = [=, format = made.dtype, rows"),
+    ("compressed_scales_of_the_first_group", COMPRESSED, "scale[grid.at(row, g * group)]", "scale[grid.at(row, 0 * g)]"),
+    ("compressed_order_of_activations_ignored", COMPRESSED, "{}, {}, {}, group_of};", "{}, {}, {}, {}};"),
+    ("integers_without_a_sign", COMPRESSED, "std::to_integer<std::uint8_t>(code) ^ middle", "static_cast<std::uint8_t>(std::to_integer<std::uint8_t>(code) + 0 * middle)"),
+    ("fp8_scales_divide", FP8, "return scale[grid.at(row, g * block)];", "return 1 / scale[grid.at(row, g * block)];"),
+    ("fp8_scales_of_the_first_row", FP8, "grid.at(row, g * block)", "grid.at(0 * row, g * block)"),
+    ("fp8_scales_of_the_first_column", FP8, "grid.at(row, g * block)", "grid.at(row, 0 * g * block)"),
+    ("nf4_low_nibble_first", BITSANDBYTES, "(pair >> 4);  // the high nibble comes first\n        *out++ = std::to_integer<std::uint8_t>(pair & std::byte{15});",
+     "(pair & std::byte{15});\n        *out++ = std::to_integer<std::uint8_t>(pair >> 4);"),
+    ("nf4_with_the_table_of_fp4", BITSANDBYTES, "state.columns, nf4 != nullptr ? QUERN_NF4_64 : QUERN_FP4_64", "state.columns, nf4 == nullptr ? QUERN_NF4_64 : QUERN_FP4_64"),
+    ("nested_offset_forgotten", BITSANDBYTES, "product + state.nested_offset", "product"),
+    ("nested_map_not_applied", BITSANDBYTES, "map[std::to_integer<std::size_t>(lying[1][i])] * outer", "static_cast<float>(lying[1][i]) * outer"),
+    ("nf4_scales_along_columns", BITSANDBYTES, "scale[row * (state.columns / block) + g]", "scale[g * state.rows + row]"),
+    ("int8_by_128", BITSANDBYTES, "most[row] / 127.0f", "most[row] / 128.0f"),
+    ("rope_type_in_its_new_spelling_alone", ROPE, '{"rope_type", "type"}', '{"rope_type"}'),
+    ("rope_old_object_ignored", ROPE, '{"rope_parameters", "rope_scaling"}', '{"rope_parameters"}'),
+    ("llama3_factors_multiply", ROPE, "static_cast<float>(1 / share)", "static_cast<float>(share)"),
+    ("llama3_without_a_blend", ROPE, "(1 - smooth) / factor + smooth", "1 / factor"),
+    ("llama3_over_the_new_context", ROPE, "return *inside;", "return shape.context + 0 * *inside;"),
+    ("yarn_magnitude_counted_twice", ROPE, 'magnitude(factor, rope.require("mscale")) / magnitude(factor, rope.require("mscale_all_dim"))',
+     'magnitude(factor, rope.require("mscale"))'),
+    ("yarn_magnitude_upside_down", ROPE, 'magnitude(factor, rope.require("mscale")) / magnitude(factor, rope.require("mscale_all_dim"))',
+     'magnitude(factor, rope.require("mscale_all_dim")) / magnitude(factor, rope.require("mscale"))'),
+    ("rope_base_of_the_class", ROPE, 'config.find_number("rope_theta").value_or(usual)', "usual"),
+]
+
+
+def mutant_of(text, name, source, old, new):
+    if text.count(old) != 1:
+        sys.exit(f"{source}: the step of the mutant {name} is there {text.count(old)} times: {old}")
+    if name == "awq_zeros_plus_one":
+        old, new = "return word_at(lying[1], g * words + row / rows_of_word) >> 4 * " + old, "return (word_at(lying[1], g * words + row / rows_of_word) >> 4 * " + new
+    opening = f"namespace quern::directory::{name} {{\n{DECLARED.get(source, '')}"
+    text = text.replace(old, new).replace("namespace quern::directory {", opening, 1)
+    for function in EXPORTS[source]:
+        text = text.replace(f"{function}(", f"mutant_{function}(")
+    return text
+
+
+def main():
+    sources, output = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    parts, weights, ropes = ["// Written by make_mutants.py.\n"], [], []
+    for name, source, old, new in MUTANTS:
+        parts.append(mutant_of((sources / source).read_text(encoding="utf-8"), name, source, old, new))
+        entry = f'    {{"{name}", "{source}", {name}::mutant_{EXPORTS[source][0]}}},\n'
+        (ropes if source == ROPE else weights).append(entry)
+    parts.append('#include "mutants.hpp"\n\nnamespace quern::directory {\n\nconst std::vector<WeightMutant> weight_mutants = {\n' + "".join(weights) +
+                 "};\nconst std::vector<RopeMutant> rope_mutants = {\n" + "".join(ropes) + "};\n\n}  // namespace quern::directory\n")
+    output.write_text("\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
