@@ -27,9 +27,7 @@ std::vector<double> part_magnitudes(const Weights& w) {
   for (const int code : {0x00, 0xff, 0x80}) {
     Weights all = w;
     const std::int64_t unit = unit_bytes(w.format), units = w.k / unit_elements(w.format);
-    const std::vector<int> scales = scale_offsets(w.format);
-    // Codes stand behind the scales; the K formats have sub-scales between, and Q6_K all scales last.
-    const std::int64_t begin = w.format == QUERN_Q4_K || w.format == QUERN_Q5_K ? 16 : w.format == QUERN_Q6_K ? 0 : scales.back() + 2;
+    const std::int64_t begin = codes_at(w.format);
     const std::int64_t end = w.format == QUERN_Q6_K ? 192 : unit;
     for (std::int64_t r = 0; r < w.rows; ++r)
       for (std::int64_t u = 0; u < units; ++u)
@@ -44,6 +42,7 @@ std::vector<double> part_magnitudes(const Weights& w) {
 std::vector<std::int64_t> depths(const PackedLayout& layout) {
   if (layout.k_multiple == 1) return {1, 7, 16, 100, 576};
   if (layout.k_multiple == 32) return {32, 64, 96, 576};
+  if (layout.k_multiple < 256) return {layout.k_multiple, 3 * layout.k_multiple, 640};
   return {256, 512, 768};
 }
 
@@ -141,7 +140,7 @@ TEST_P(Packed, MultipliesTheLargestCodesAndActivations) {
       for (std::int64_t u = 0; u < k / unit_elements(layout.format); ++u) {
         std::byte* block = w.bytes.data() + r * w.stride + u * unit;
         std::memset(block, code, static_cast<std::size_t>(unit));
-        for (const int at : scale_offsets(layout.format)) put(block + at, float_to_half(0.01f));
+        set_scales(layout.format, block, [] { return float_to_half(0.01f); });
       }
     Panels panels = pack(layout, w);
     for (const std::int64_t count : {4, 32}) {  // of many tokens, whole tiles have large sums
