@@ -118,6 +118,11 @@ inline std::int64_t codes_at(quern_dtype format) {
   return format == QUERN_Q6_K ? 0 : has_word(format) ? 4 : scale_offsets(format).back() + 2;
 }
 
+/// A byte of codes that stands for no NaN.
+inline std::byte finite_code(quern_dtype format, std::byte code) {
+  return format == QUERN_F8_128 && (code & std::byte{0x7f}) == std::byte{0x7f} ? code ^ std::byte{1} : code;
+}
+
 /// Random codes, every third block of all zeros or all ones, so that the ends of every range occur, -128 in Q8_0 too.
 inline void fill_block(quern_dtype format, Scales kind, std::mt19937& random, std::byte* block) {
   const std::int64_t bytes = unit_bytes(format);
@@ -127,6 +132,7 @@ inline void fill_block(quern_dtype format, Scales kind, std::mt19937& random, st
                : choice == 1 ? std::byte{0xff}
                : choice == 2 ? std::byte{0x80}
                              : static_cast<std::byte>(random());
+  for (std::int64_t i = 0; i < bytes; ++i) block[i] = finite_code(format, block[i]);
   set_scales(format, block, [&] { return random_scale(kind, random); });
 }
 
