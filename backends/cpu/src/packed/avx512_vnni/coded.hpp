@@ -84,17 +84,18 @@ template <typename Element, int R, int C, int Ahead>
         lines[r] = Element::line(w[r] + at);
         Element::Faults::see(faults[r], w[r] + at);
       }
-      each_k<Element, R>(lines, [&](int j, const __m512(&weights)[R]) __attribute__((always_inline)) {
-        QUERN_VNNI_UNROLL
-        for (int c = 0; c < C; ++c) {
-          const __m512 v = broadcast_float(x[c / 4] + step[c % 4] + 4 * j);
-          QUERN_VNNI_UNROLL
-          for (int r = 0; r < R; ++r) part[r][c] = _mm512_fmadd_ps(weights[r], v, part[r][c]);
-          keep_factor(v);
-        }
-        QUERN_VNNI_UNROLL
-        for (int r = 0; r < R; ++r) keep_factor(weights[r]);
-      });
+      each_k<Element, R>(
+          lines, [&](int j, const __m512(&weights)[R]) __attribute__((always_inline)) {
+            QUERN_VNNI_UNROLL
+            for (int c = 0; c < C; ++c) {
+              const __m512 v = broadcast_float(x[c / 4] + step[c % 4] + 4 * j);
+              QUERN_VNNI_UNROLL
+              for (int r = 0; r < R; ++r) part[r][c] = _mm512_fmadd_ps(weights[r], v, part[r][c]);
+              keep_factor(v);
+            }
+            QUERN_VNNI_UNROLL
+            for (int r = 0; r < R; ++r) keep_factor(weights[r]);
+          });
       QUERN_VNNI_UNROLL
       for (int g = 0; g < 3; ++g) x[g] += 4 * Element::line_k;
     }
@@ -129,9 +130,9 @@ static void widen_coded(const Byte* p, std::int64_t k, Byte* to) noexcept {
     to += 64;
     for (int at = 64; at < bytes; at += 64, to += 64 * Element::line_k) {
       const typename Element::Line lines[1] = {Element::line(p + at)};
-      each_k<Element, 1>(lines, [&](int j, const __m512(&weights)[1]) __attribute__((always_inline)) {
-        _mm512_store_ps(to + 64 * j, Element::whole(p + at, j, weights[0]));
-      });
+      each_k<Element, 1>(
+          lines, [&](int j, const __m512(&weights)[1])
+                     __attribute__((always_inline)) { _mm512_store_ps(to + 64 * j, Element::whole(p + at, j, weights[0])); });
     }
   }
 }

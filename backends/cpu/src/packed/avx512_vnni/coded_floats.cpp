@@ -44,7 +44,8 @@ struct F8 : Coded {
   };
   QUERN_VNNI_INLINE __m512 whole(const Byte* p, int j, __m512 value) {
     const __m256i pairs = _mm256_load_si256(reinterpret_cast<const __m256i*>(p + j / 2 * 32));
-    const __m512i codes = _mm512_and_si512(_mm512_cvtepu16_epi32(j % 2 == 0 ? pairs : _mm256_srli_epi16(pairs, 8)), _mm512_set1_epi32(0x7f));
+    const __m512i codes =
+        _mm512_and_si512(_mm512_cvtepu16_epi32(j % 2 == 0 ? pairs : _mm256_srli_epi16(pairs, 8)), _mm512_set1_epi32(0x7f));
     const __mmask16 nan = _mm512_cmpeq_epi32_mask(codes, _mm512_set1_epi32(0x7f));
     return _mm512_mask_blend_ps(nan, _mm512_mul_ps(value, _mm512_set1_ps(factor)), _mm512_set1_ps(__builtin_nanf("")));
   }
