@@ -54,12 +54,6 @@ std::vector<std::byte> expanded(const Codes& codes, const std::string& where) tr
   return made;
 } catch (const Error& error) { throw Error(QUERN_BAD_MODEL, concat(where, error.what())); }
 
-std::uint32_t word_at(std::span<const std::byte> bytes, std::uint64_t index) noexcept {
-  std::uint32_t word;
-  std::memcpy(&word, bytes.data() + 4 * index, sizeof word);
-  return word;
-}
-
 quern_dtype zero_point_format(std::uint32_t bits, std::uint64_t group) noexcept {
   if (bits == 4)
     return group % 128 == 0 ? QUERN_Q4_Z128 : group % 64 == 0 ? QUERN_Q4_Z64 : group % 32 == 0 ? QUERN_Q4_Z32 : QUERN_DTYPE_NONE;

@@ -4,6 +4,7 @@
 #include "quern/models/gguf.hpp"
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <string>
@@ -34,6 +35,23 @@ std::vector<std::byte> packed_blocks(const Codes& codes, const std::string& wher
 /// The format with zero points for codes of 4 or 8 bits whose groups are whole blocks; QUERN_DTYPE_NONE where there is none.
 quern_dtype zero_point_format(std::uint32_t bits, std::uint64_t group) noexcept;
 
-std::uint32_t word_at(std::span<const std::byte> bytes, std::uint64_t index) noexcept;
+inline std::uint32_t word_at(std::span<const std::byte> bytes, std::uint64_t index) noexcept {
+  std::uint32_t word;
+  std::memcpy(&word, bytes.data() + 4 * index, sizeof word);
+  return word;
+}
+
+/// The eight codes of four bits in a word, or its four of eight, lowest bits first, a byte each.
+inline void put_codes(std::uint32_t word, std::uint32_t bits, std::uint8_t* out) noexcept {
+  if (bits == 8) {
+    std::memcpy(out, &word, sizeof word);
+    return;
+  }
+  std::uint64_t bytes = word;  // halves apart, then bytes, then nibbles
+  bytes = (bytes | bytes << 16) & 0x0000ffff0000ffffu;
+  bytes = (bytes | bytes << 8) & 0x00ff00ff00ff00ffu;
+  bytes = (bytes | bytes << 4) & 0x0f0f0f0f0f0f0f0fu;
+  std::memcpy(out, &bytes, sizeof bytes);
+}
 
 }  // namespace quern::directory

@@ -2,6 +2,7 @@
 #include "block_packing.hpp"
 #include "scale_grid.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace quern::directory {
@@ -26,9 +27,16 @@ Size packed_size(const ModuleContext& context, const StoredTensor& shape) {
 
 std::uint64_t words_of(std::uint64_t numbers, std::uint32_t bits) noexcept { return (numbers * bits + 31) / 32; }
 
-/// Code i of a row of words.
-std::uint32_t code_at(std::span<const std::byte> words, std::uint64_t first_word, std::uint64_t i, std::uint32_t bits) noexcept {
-  return word_at(words, first_word + i * bits / 32) >> i * bits % 32 & ((1u << bits) - 1);
+/// The codes of a row of words.
+void read_row(std::span<const std::byte> words, std::uint64_t first_word, std::uint64_t columns, std::uint32_t bits,
+              std::uint8_t* out) noexcept {
+  const std::uint64_t in_word = 32 / bits;
+  std::uint8_t last[8];
+  for (std::uint64_t i = 0; i < columns; i += in_word, out += in_word) {
+    const bool whole = columns - i >= in_word;
+    put_codes(word_at(words, first_word + i / in_word), bits, whole ? out : last);
+    if (!whole) std::copy_n(last, columns - i, out);
+  }
 }
 
 void require_format(const ModuleContext& context, const StoredTensor& codes, quern_dtype format, std::uint64_t group) {
@@ -57,9 +65,8 @@ QuantisedWeight packed(const ModuleContext& context, const QuantisedModule& modu
     const std::vector<float> scale = scale_numbers(scale_type, lying[1]);
     Codes blocks{format, rows, columns, group, {}, {}, {}, group_of};
     blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
-      for (std::uint64_t row = first; row < first + count; ++row)
-        for (std::uint64_t i = 0; i < columns; ++i)
-          *out++ = static_cast<std::uint8_t>(code_at(lying[0], row * words_of(columns, bits), i, bits));
+      for (std::uint64_t row = first; row < first + count; ++row, out += columns)
+        read_row(lying[0], row * words_of(columns, bits), columns, bits, out);
     };
     blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * group)]; };
     blocks.zero = [&](std::uint64_t row, std::uint64_t g) {

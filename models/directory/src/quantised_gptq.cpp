@@ -23,10 +23,8 @@ struct Words {
 void read_rows(std::span<const std::byte> words, const Words& of, std::uint64_t rows, std::uint64_t columns, std::uint64_t first,
                std::uint64_t count, std::uint8_t* out) {
   for (std::uint64_t column = 0; column < columns; column += of.in_word())
-    for (std::uint64_t row = 0; row < count; ++row) {
-      const std::uint32_t word = word_at(words, column / of.in_word() * rows + first + row);
-      for (std::uint64_t i = 0; i < of.in_word(); ++i) out[row * columns + column + i] = static_cast<std::uint8_t>(of.code(word, i));
-    }
+    for (std::uint64_t row = 0; row < count; ++row)
+      put_codes(word_at(words, column / of.in_word() * rows + first + row), of.bits, out + row * columns + column);
 }
 
 /// Zero points as they are stored, by what is added to them.

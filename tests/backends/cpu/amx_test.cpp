@@ -113,7 +113,7 @@ TEST_P(Tiles, GiveTheBitsOfVectorsForTheLargestCodesAndActivations) {
       for (std::int64_t u = 0; u < k / unit_elements(tiles().format); ++u) {
         std::byte* block = w.bytes.data() + r * w.stride + u * unit;
         std::memset(block, code, static_cast<std::size_t>(unit));
-        for (const int at : scale_offsets(tiles().format)) put(block + at, float_to_half(0.01f));
+        set_scales(tiles().format, block, [] { return float_to_half(0.01f); });
       }
     std::vector<float> x;
     for (std::int64_t t = 0; t < count; ++t)

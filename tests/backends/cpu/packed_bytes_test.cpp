@@ -48,21 +48,26 @@ std::uint64_t hash_of_panels(const PackedLayout& layout) {
 
 // The first version (.v1) of each layout packed byte by byte.
 const std::map<std::string, std::uint64_t> hashes = {
-    {"f32.8.v1", 0x5549b153af090322},     {"f16.8.v1", 0x59d59439bb287f2e},     {"bf16.8.v1", 0x59d59439bb287f2e},
-    {"q4_0.8x4.v2", 0x012152d183a1f577},  {"q4_1.8x4.v2", 0x332769920b688ae7},  {"q5_0.8x4.v2", 0x73e6f2b148fb5957},
-    {"q5_1.8x4.v2", 0xb18036274b8e6532},  {"q8_0.8x4.v2", 0xe795ff611c08a9ae},  {"q4_k.8x4.v2", 0xf296dadee179ee15},
-    {"q5_k.8x4.v2", 0xd06b01858df077ef},  {"q6_k.8x4.v2", 0x7d649232903b4633},  {"f32.16.v1", 0xafefbe74a545701b},
-    {"f16.16.v1", 0x08b281c573a916a6},    {"bf16.16.v1", 0x08b281c573a916a6},   {"q4_0.16x4.v1", 0xe68528bbafbf33ee},
-    {"q4_1.16x4.v1", 0x57d1fdb8cdb1f281}, {"q5_0.16x4.v1", 0x737f5b01ca466bd9}, {"q5_1.16x4.v1", 0x55b897d005859998},
-    {"q8_0.16x4.v1", 0x8446acdf806a4250}, {"q4_k.16x4.v1", 0x6010c937313f4f9d}, {"q5_k.16x4.v1", 0x0cd9932fb394aaee},
-    {"q6_k.16x4.v1", 0xaba6deb2241603d1}, {"bf16.16x2.v1", 0x07cf00d1af6770f6},
+    {"f32.8.v1", 0x5549b153af090322},        {"f16.8.v1", 0x59d59439bb287f2e},        {"bf16.8.v1", 0x59d59439bb287f2e},
+    {"q4_0.8x4.v2", 0x012152d183a1f577},     {"q4_1.8x4.v2", 0x332769920b688ae7},     {"q5_0.8x4.v2", 0x73e6f2b148fb5957},
+    {"q5_1.8x4.v2", 0xb18036274b8e6532},     {"q8_0.8x4.v2", 0xe795ff611c08a9ae},     {"q4_k.8x4.v2", 0xf296dadee179ee15},
+    {"q5_k.8x4.v2", 0xd06b01858df077ef},     {"q6_k.8x4.v2", 0x7d649232903b4633},     {"f32.16.v1", 0xafefbe74a545701b},
+    {"f16.16.v1", 0x08b281c573a916a6},       {"bf16.16.v1", 0x08b281c573a916a6},      {"q4_0.16x4.v1", 0xe68528bbafbf33ee},
+    {"q4_1.16x4.v1", 0x57d1fdb8cdb1f281},    {"q5_0.16x4.v1", 0x737f5b01ca466bd9},    {"q5_1.16x4.v1", 0x55b897d005859998},
+    {"q8_0.16x4.v1", 0x8446acdf806a4250},    {"q4_k.16x4.v1", 0x6010c937313f4f9d},    {"q5_k.16x4.v1", 0x0cd9932fb394aaee},
+    {"q6_k.16x4.v1", 0xaba6deb2241603d1},    {"bf16.16x2.v1", 0x07cf00d1af6770f6},    {"q4_z32.8x4.v1", 0xaf7bbaa703341273},
+    {"q4_z64.8x4.v1", 0x8340ee6e6d94496e},   {"q4_z128.8x4.v1", 0x77804b6f791b07fa},  {"q8_z32.8x4.v1", 0x8340ee6e6d94496e},
+    {"q8_z128.8x4.v1", 0x915fb15304dc1f83},  {"q8_128.8x4.v1", 0x915fb15304dc1f83},   {"q4_z32.16x4.v1", 0x7aae7c91d539322d},
+    {"q4_z64.16x4.v1", 0x0d298a13bae96d8e},  {"q4_z128.16x4.v1", 0x2e42ffd8c8aa0413}, {"q8_z32.16x4.v1", 0xe56ed7aaa07f9278},
+    {"q8_z128.16x4.v1", 0xb8ea9858ce7e4594}, {"q8_128.16x4.v1", 0x568a11541b6a9794},  {"f8_128.16x4.v1", 0xbe2f5a6a0e3ef648},
+    {"nf4_64.16x8.v1", 0x7356ae77e6e72234},  {"fp4_64.16x8.v1", 0x7356ae77e6e72234},
 };
 
 void check(const PackedSet& set) {
   for (const PackedLayout& layout : set.layouts) {
     const auto known = hashes.find(layout.key);
-    ASSERT_NE(known, hashes.end()) << layout.key << ": 0x" << std::hex << hash_of_panels(layout);
-    EXPECT_EQ(hash_of_panels(layout), known->second) << layout.key;
+    EXPECT_EQ(hash_of_panels(layout), known == hashes.end() ? 0 : known->second)
+        << layout.key << ": 0x" << std::hex << hash_of_panels(layout);
   }
 }
 

@@ -9,6 +9,8 @@
 #include "packed/packed.hpp"
 #include "view.hpp"
 
+#include "quern/quern_formats.h"
+
 #ifdef QUERN_EMULATED_TILES
 #include "packed/avx512_amx/tiles.hpp"
 #endif
@@ -74,6 +76,14 @@ inline std::uint16_t random_scale(Scales kind, std::mt19937& random) {
                            : static_cast<std::uint16_t>((random() & 0x83ffu) | ((1u + random() % 30u) << 10));
 }
 
+/// Whether a block begins with a word: an f32, or its upper 24 bits and a zero point.
+inline bool has_word(quern_dtype format) {
+  const quern_format* f = find_format(format);
+  if (f == nullptr) return false;
+  const auto* fields = static_cast<const quern_format_field*>(f->fields.data);
+  return fields[0].role == QUERN_ROLE_SUPER_SCALE && fields[0].stored == QUERN_STORED_F32;
+}
+
 /// Byte offsets of the f16 scales in a block.
 inline std::vector<int> scale_offsets(quern_dtype format) {
   switch (format) {
@@ -93,6 +103,26 @@ inline bool is_block_format(quern_dtype format) { return find_format(format) != 
 inline void put(std::byte* to, std::uint16_t value) { std::memcpy(to, &value, 2); }
 inline void put(std::byte* to, float value) { std::memcpy(to, &value, 4); }
 
+/// A block's scales become that of the f16 `scale()`, a zero point stays.
+template <typename Scale>
+void set_scales(quern_dtype format, std::byte* block, const Scale& scale) {
+  for (const int at : scale_offsets(format)) put(block + at, scale());
+  if (!has_word(format)) return;
+  const std::byte zero = block[0];
+  put(block, half_to_float(scale()));  // the lower 13 bits are zeros
+  if (find_format(format)->formula == QUERN_FORMULA_SUPER_ZERO) block[0] = zero;
+}
+/// Where a block's codes may begin: behind its scales, and the sub-scales of a K format; Q6_K has all scales last.
+inline std::int64_t codes_at(quern_dtype format) {
+  if (format == QUERN_Q4_K || format == QUERN_Q5_K) return 16;
+  return format == QUERN_Q6_K ? 0 : has_word(format) ? 4 : scale_offsets(format).back() + 2;
+}
+
+/// A byte of codes that stands for no NaN.
+inline std::byte finite_code(quern_dtype format, std::byte code) {
+  return format == QUERN_F8_128 && (code & std::byte{0x7f}) == std::byte{0x7f} ? code ^ std::byte{1} : code;
+}
+
 /// Random codes, every third block of all zeros or all ones, so that the ends of every range occur, -128 in Q8_0 too.
 inline void fill_block(quern_dtype format, Scales kind, std::mt19937& random, std::byte* block) {
   const std::int64_t bytes = unit_bytes(format);
@@ -102,7 +132,8 @@ inline void fill_block(quern_dtype format, Scales kind, std::mt19937& random, st
                : choice == 1 ? std::byte{0xff}
                : choice == 2 ? std::byte{0x80}
                              : static_cast<std::byte>(random());
-  for (const int at : scale_offsets(format)) put(block + at, random_scale(kind, random));
+  for (std::int64_t i = 0; i < bytes; ++i) block[i] = finite_code(format, block[i]);
+  set_scales(format, block, [&] { return random_scale(kind, random); });
 }
 
 inline float random_float(Scales kind, std::mt19937& random) {

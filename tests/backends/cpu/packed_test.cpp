@@ -27,14 +27,12 @@ std::vector<double> part_magnitudes(const Weights& w) {
   for (const int code : {0x00, 0xff, 0x80}) {
     Weights all = w;
     const std::int64_t unit = unit_bytes(w.format), units = w.k / unit_elements(w.format);
-    const std::vector<int> scales = scale_offsets(w.format);
-    // Codes stand behind the scales; the K formats have sub-scales between, and Q6_K all scales last.
-    const std::int64_t begin = w.format == QUERN_Q4_K || w.format == QUERN_Q5_K ? 16 : w.format == QUERN_Q6_K ? 0 : scales.back() + 2;
+    const std::int64_t begin = codes_at(w.format);
     const std::int64_t end = w.format == QUERN_Q6_K ? 192 : unit;
     for (std::int64_t r = 0; r < w.rows; ++r)
       for (std::int64_t u = 0; u < units; ++u)
         for (std::int64_t i = begin; i < end; ++i)
-          all.bytes[static_cast<std::size_t>(r * w.stride + u * unit + i)] = static_cast<std::byte>(code);
+          all.bytes[static_cast<std::size_t>(r * w.stride + u * unit + i)] = finite_code(w.format, static_cast<std::byte>(code));
     const std::vector<float> decoded = all.decoded();
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += std::fabs(decoded[i]);
   }
@@ -44,6 +42,7 @@ std::vector<double> part_magnitudes(const Weights& w) {
 std::vector<std::int64_t> depths(const PackedLayout& layout) {
   if (layout.k_multiple == 1) return {1, 7, 16, 100, 576};
   if (layout.k_multiple == 32) return {32, 64, 96, 576};
+  if (layout.k_multiple < 256) return {layout.k_multiple, 3 * layout.k_multiple, 640};
   return {256, 512, 768};
 }
 
@@ -140,8 +139,8 @@ TEST_P(Packed, MultipliesTheLargestCodesAndActivations) {
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t u = 0; u < k / unit_elements(layout.format); ++u) {
         std::byte* block = w.bytes.data() + r * w.stride + u * unit;
-        std::memset(block, code, static_cast<std::size_t>(unit));
-        for (const int at : scale_offsets(layout.format)) put(block + at, float_to_half(0.01f));
+        std::memset(block, static_cast<int>(finite_code(layout.format, static_cast<std::byte>(code))), static_cast<std::size_t>(unit));
+        set_scales(layout.format, block, [] { return float_to_half(0.01f); });
       }
     Panels panels = pack(layout, w);
     for (const std::int64_t count : {4, 32}) {  // of many tokens, whole tiles have large sums
@@ -261,6 +260,30 @@ TEST_P(Packed, ATokenThatIsNotFiniteMakesItsOwnOutputsNotFinite) {
       EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(2 * rows + r)]));
     }
   }
+}
+
+/// A code of F8_128 that stands for NaN, at any place of a block and whatever it is multiplied with, makes its own row NaN.
+TEST_P(Packed, ACodeForNaNMakesItsOwnRowNaN) {
+  const PackedLayout& layout = *GetParam().layout;
+  if (layout.format != QUERN_F8_128) return;
+  const std::int64_t k = 384, rows = layout.panel_rows;
+  for (const std::int64_t at : {0, 1, 2, 3, 127, 130, 383})
+    for (const int code : {0x7f, 0xff}) {
+      Weights w = random_weights(layout.format, rows, k, Scales::similar, 43);
+      w.bytes[static_cast<std::size_t>(3 * w.stride + at / 128 * 132 + 4 + at % 128)] = static_cast<std::byte>(code);
+      Panels panels = pack(layout, w);
+      for (const std::int64_t count : {1, 20}) {
+        std::vector<float> x = random_activations(count * k, 12);
+        for (std::int64_t t = 0; t < count; ++t) x[static_cast<std::size_t>(t * k + at)] = 0.0f;
+        Tokens tokens = quantised(GetParam(), x, count, k);
+        const std::vector<float> y = multiply(layout, panels, rows, tokens, count, 1, rows);
+        for (std::int64_t i = 0; i < count * rows; ++i)
+          ASSERT_EQ(std::isnan(y[static_cast<std::size_t>(i)]), i % rows == 3) << "element " << at << ", row " << i % rows;
+      }
+      std::vector<float> row(static_cast<std::size_t>(k));
+      layout.unpack_row(panels.memory.data(), 3, k, row.data());
+      for (std::int64_t i = 0; i < k; ++i) ASSERT_EQ(std::isnan(row[static_cast<std::size_t>(i)]), i == at);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Packed, testing::ValuesIn(runnable_layouts()), [](const auto& test) {

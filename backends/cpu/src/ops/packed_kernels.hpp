@@ -19,6 +19,10 @@ namespace quern::cpu {
       QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q4_1, "q4_1"), QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q5_0, "q5_0"), \
       QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q5_1, "q5_1"), QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q8_0, "q8_0"), \
       QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q4_K, "q4_k"), QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q5_K, "q5_k"), \
-      QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q6_K, "q6_k")
+      QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q6_K, "q6_k"), QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q4_Z32, "q4_z32"), \
+      QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q4_Z64, "q4_z64"), QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q4_Z128, "q4_z128"), \
+      QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q8_Z32, "q8_z32"), QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q8_Z128, "q8_z128"), \
+      QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q8_128, "q8_128"), QUERN_CPU_PACKED(op, name, QUERN_F8_128, "f8_128", avx512), \
+      QUERN_CPU_PACKED(op, name, QUERN_NF4_64, "nf4_64", avx512), QUERN_CPU_PACKED(op, name, QUERN_FP4_64, "fp4_64", avx512)
 
 }  // namespace quern::cpu

@@ -1,19 +1,20 @@
-// Q4_0, Q4_1, Q5_0 and Q5_1: panels and kernels. A Format says how many bits a code has and whether a minimum goes with the scale.
+// Formats with codes of four and five bits and a scale for 32, 64 or 128 k: panels and kernels. A Format says how many bits a code has and
+// which Head (heads.hpp) goes with it.
 //
-// A panel is a row of records (records.hpp): the codes of a block or two (codes.hpp), then for each 8 halves, its scales, and after
-// them 8 minimums if there are any.
+// A panel is a row of records (records.hpp): the codes of some blocks of 32 (codes.hpp), then what their head holds of 8 rows.
 //
 // A block's sum of codes x activations is kept in 16 bits, 16 products in each of two halves of a lane:
 //   Q4_1           up to 16 x 15 x 127 = 30,480 fits
 //   Q4_0           the bias of 8 is taken off beforehand: a sum starts at -8 x its activations (the `starts`)
 //   Q5_0, Q5_1     so too with 16: the sum wraps on its way to 16 products of at most 16 x 127: 32,512 fits; Q5_1 adds the bias again
 //                  in 32 bits
+//   zero points    as Q4_1; zero x the sum of activations, which the `starts` have too, is taken off in 32 bits
 // A single vpmaddubsw gives at most 2 x 31 x 127 = 7,874. Then one vpmaddwd by ones, and to f32: each block has scales of its own.
 #pragma once
 
 #include "codes.hpp"
+#include "heads.hpp"
 #include "multiply.hpp"
-#include "records.hpp"
 
 namespace quern::cpu::avx2::packed {
 namespace {
@@ -22,19 +23,21 @@ template <class Format>
 struct LegacyEngine {
   static constexpr Activations activations = Activations::int8_32;
   static constexpr int bits = Format::bits, scale_block = 32;
-  static constexpr bool has_mins = Format::has_min, mins_apart = has_mins, copies = false;
+  using Head = typename Format::Head;
+  static constexpr bool has_mins = Head::minimums, zeros = Head::zeros, mins_apart = has_mins, copies = false;
   static constexpr int tile_tokens = 5;
-  static constexpr int bias = bits == 5 ? 16 : has_mins ? 0 : 8;
+  static constexpr int bias = bits == 5 ? 16 : has_mins || zeros ? 0 : 8;
+  static constexpr bool starts = bias != 0 || zeros;
   static constexpr int start_block = 32;
   using Block = Codes<bits>;
-  static constexpr int scale_bytes = has_mins ? 32 : 16;
-  using At = Records<Block::bytes, scale_bytes>;
+  using At = typename Head::template Records<Block::bytes>;
 
   template <int R>
   struct Wide {
     Byte codes[8][R][32];
     float scales[R][8];
     float mins[has_mins ? R : 1][8];
+    std::int32_t zeros[Head::zeros ? R : 1][8];  // zero points, in both halves of a lane
   };
   static constexpr std::int64_t chunk = 512, chunk_bytes = chunk / 32 * static_cast<std::int64_t>(sizeof(Wide<2>));
 
@@ -43,10 +46,14 @@ struct LegacyEngine {
 
   /// Of a row's start, which takes off 8.
   QUERN_AVX2_INLINE static __m256i bias_of(__m256i start) { return bias == 16 ? _mm256_slli_epi16(start, 1) : start; }
-  QUERN_AVX2_INLINE static __m256 minimum(const Byte* scales) { return load_halves(scales + 16); }
+  QUERN_AVX2_INLINE static __m256i zero_pair(const Byte* scales) {
+    if constexpr (zeros) return Head::zero_pair(scales);
+    else return _mm256_setzero_si256();
+  }
   /// The block's sum; with minimums the bias that `start` took off comes back as integers: in floats it would swallow a small minimum.
-  QUERN_AVX2_INLINE static __m256 as_float(__m256i sums, __m256i start) {
+  QUERN_AVX2_INLINE static __m256 as_float(__m256i sums, __m256i start, __m256i zero) {
     const __m256i one = _mm256_set1_epi16(1), total = _mm256_madd_epi16(sums, one);
+    if constexpr (zeros) return _mm256_cvtepi32_ps(_mm256_add_epi32(total, _mm256_srai_epi32(_mm256_madd_epi16(start, zero), 3)));
     return _mm256_cvtepi32_ps(has_mins && bias != 0 ? _mm256_sub_epi32(total, _mm256_madd_epi16(start, one)) : total);
   }
 
@@ -76,13 +83,14 @@ struct LegacyEngine {
               pin(s);
             }
           });
-      const __m256 d = load_halves(scales);
+      const __m256 d = Head::scale(scales);
+      const __m256i zero = zero_pair(scales);
       main.settle();
       for (int c = 0; c < C; ++c) {
         x_at[c] += 32;
         const __m256i s = halves == 2 ? _mm256_add_epi16(sum[0][c], sum[halves - 1][c]) : sum[0][c];
-        main.add_product(c, as_float(s, bias != 0 ? bias_of(tokens.start(c, b)) : s), _mm256_mul_ps(d, tokens.scale(c, b)));
-        if constexpr (has_mins) mins.add_product(c, minimum(scales), tokens.sum(c, b));
+        main.add_product(c, as_float(s, starts ? bias_of(tokens.start(c, b)) : s, zero), _mm256_mul_ps(d, tokens.scale(c, b)));
+        if constexpr (has_mins) mins.add_product(c, Head::minimum(scales), tokens.sum(c, b));
       }
       main.settle();
     }
@@ -98,9 +106,9 @@ struct LegacyEngine {
         Block::template read<false>(
             At::codes(panel, b), [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
         const Byte* scales = At::scales(panel, b);
-        const __m256 d = load_halves(scales);
-        _mm256_store_ps(wide->scales[r], d);
-        if constexpr (has_mins) _mm256_store_ps(wide->mins[r], minimum(scales));
+        _mm256_store_ps(wide->scales[r], Head::scale(scales));
+        if constexpr (has_mins) _mm256_store_ps(wide->mins[r], Head::minimum(scales));
+        if constexpr (zeros) store(wide->zeros[r], zero_pair(scales));
       }
   }
 
@@ -141,13 +149,14 @@ struct LegacyEngine {
       sums_are_in_memory(main);
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
-        const __m256i start = bias_of(broadcast4(bias != 0 ? start_at[c] + 4 * b : x_at[c]));
+        const __m256i start = bias_of(broadcast4(starts ? start_at[c] + 4 * b : x_at[c]));
         const __m256 x_scale = _mm256_broadcast_ss(reinterpret_cast<const float*>(scale_at[c] + 4 * b));
 #pragma GCC unroll 2
         for (int r = 0; r < R; ++r) {
           float* at = main + 8 * (c * R + r);
           const __m256 scale = _mm256_mul_ps(_mm256_load_ps(wide[b].scales[r]), x_scale);
-          _mm256_store_ps(at, _mm256_fmadd_ps(as_float(sum[c * R + r], start), scale, _mm256_load_ps(at)));
+          const __m256i zero = zeros ? load(wide[b].zeros[zeros ? r : 0]) : start;
+          _mm256_store_ps(at, _mm256_fmadd_ps(as_float(sum[c * R + r], start, zero), scale, _mm256_load_ps(at)));
         }
       }
       sums_are_in_memory(main);
@@ -191,18 +200,17 @@ struct LegacyEngine {
   }
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
-    constexpr int block_bytes = scale_bytes / 8 + (bits - 4) * 4 + 16;
+    constexpr int part_bytes = (bits - 4) * 4 + 16, block_bytes = Head::block_head + Head::group / 32 * part_bytes;
     alignas(32) Byte codes[8][32] = {};  // those of missing rows stay zeros
     auto* panel = reinterpret_cast<Byte*>(to);
     At::clear_unused(panel, k);
     for (std::int64_t b = 0; b < k / 32; ++b) {
       Byte* scales = At::scales(panel, b);
-      if (rows < 8) __builtin_memset(scales, 0, scale_bytes);
+      if (rows < 8) __builtin_memset(scales, 0, Head::scale_bytes);
       for (std::int64_t row = 0; row < rows; ++row) {
-        const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + b * block_bytes;
-        read(block + block_bytes - 16, codes[row]);
-        __builtin_memcpy(scales + 2 * row, block, 2);
-        if constexpr (has_mins) __builtin_memcpy(scales + 16 + 2 * row, block + 2, 2);
+        const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + b * 32 / Head::group * block_bytes;
+        read(block + Head::block_head + (b * 32 % Head::group / 32 + 1) * part_bytes - 16, codes[row]);
+        Head::put(scales, row, block);
       }
       pack_codes<bits>(codes[0], sizeof(codes[0]), At::codes(panel, b));
     }
@@ -213,14 +221,7 @@ struct LegacyEngine {
     for (std::int64_t b = 0; b < k / 32; ++b, out += 32) {
       Byte codes[32];
       unpack_codes<bits>(At::codes(panel, b), static_cast<int>(row), codes);
-      const Byte* scales = At::scales(panel, b) + 2 * row;
-      const float d = half_value(half_at(scales));
-      if constexpr (has_mins) {
-        const float m = half_value(half_at(scales + 16));
-        for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(codes[i]) + m;
-      } else {
-        for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(codes[i] - bias);
-      }
+      for (int i = 0; i < 32; ++i) out[i] = Head::value(At::scales(panel, b), row, codes[i] - (has_mins ? 0 : bias));
     }
   }
 
@@ -230,7 +231,7 @@ struct LegacyEngine {
             Format::key,
             activations,
             8,
-            32,
+            Head::group,
             panel_bytes,
             pack,
             unpack_row,

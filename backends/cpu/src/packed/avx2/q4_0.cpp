@@ -9,7 +9,7 @@ struct Q40 {
   static constexpr quern_dtype dtype = QUERN_Q4_0;
   static constexpr const char* key = "q4_0.8x4.v2";
   static constexpr int bits = 4;
-  static constexpr bool has_min = false;
+  using Head = HalfHead<false>;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ struct Q41 {
   static constexpr quern_dtype dtype = QUERN_Q4_1;
   static constexpr const char* key = "q4_1.8x4.v2";
   static constexpr int bits = 4;
-  static constexpr bool has_min = true;
+  using Head = HalfHead<true>;
 };
 
 }  // namespace

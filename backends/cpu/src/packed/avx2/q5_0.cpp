@@ -9,7 +9,7 @@ struct Q50 {
   static constexpr quern_dtype dtype = QUERN_Q5_0;
   static constexpr const char* key = "q5_0.8x4.v2";
   static constexpr int bits = 5;
-  static constexpr bool has_min = false;
+  using Head = HalfHead<false>;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ struct Q51 {
   static constexpr quern_dtype dtype = QUERN_Q5_1;
   static constexpr const char* key = "q5_1.8x4.v2";
   static constexpr int bits = 5;
-  static constexpr bool has_min = true;
+  using Head = HalfHead<true>;
 };
 
 }  // namespace

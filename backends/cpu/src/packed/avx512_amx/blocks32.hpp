@@ -1,4 +1,5 @@
-// Formats with blocks of 32 and f16 scales (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0) by tiles: panels of avx512_vnni/blocks32.hpp.
+// Formats with a scale for 32, 64 or 128 k (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, and those with a word as their head) by tiles: panels of
+// avx512_vnni/blocks32.hpp.
 //
 // Each block has its own scales on both sides, so its sums leave the tiles after 32 of k: tiles of tokens are 32 bytes wide, those of weights
 // have 8 lines. Where codes have an offset it is taken off when a panel is widened, and weights are signed; the odd block's stay as much
@@ -25,6 +26,7 @@ struct TileBlocks32 {
   using Blocks = Blocks32<Format>;
   using Wide = WidePairs<Format>;
   static constexpr Activations activations = Activations::int8_32;
+  static constexpr bool minimums = Format::Head::minimums, zero_points = Format::Head::zeros;
   static constexpr std::int64_t unit_k = 128;
   static constexpr int steps = 2, unit_blocks = 4, sum_ints = 2 * unit_blocks * 256;
 
@@ -44,11 +46,11 @@ struct TileBlocks32 {
     return shapes;
   }
 
-  static void widen(const Byte* p, std::int64_t k, Byte* to) noexcept { Blocks::template widen<!Format::minimums>(p, k, to); }
+  static void widen(const Byte* p, std::int64_t k, Byte* to) noexcept { Blocks::template widen<!Wide::parts>(p, k, to); }
 
   template <int Sums, int A, int B>
   QUERN_VNNI_INLINE void product() {
-    if constexpr (Format::minimums) multiply_signed_unsigned<Sums, A, B>();
+    if constexpr (Wide::parts) multiply_signed_unsigned<Sums, A, B>();
     else multiply_signed<Sums, A, B>();
   }
   QUERN_VNNI_INLINE void begin() {}
@@ -97,16 +99,16 @@ struct TileBlocks32 {
     float* own = const_cast<float*>(u.totals) + 16 * tile * u.tokens;
     const float* totals = own;
     float* out = to_out ? u.out[tile] : own;
-    const std::int64_t row_bytes = u.row_bytes, scales_at = u.scales_at + 4 * first, sums_at = u.sums_at + 4 * first,
-                       out_stride = to_out ? u.out_stride : panel_rows;
+    const std::int64_t row_bytes = u.row_bytes, scales_at = u.scales_at + 4 * first,
+                       sums_at = (zero_points ? u.starts_at : u.sums_at) + 4 * first, out_stride = to_out ? u.out_stride : panel_rows;
     const __mmask16 started = from_totals ? u.started : 0xffff, out_rows = to_out ? u.out_rows : 0xffff;
-    __m512 d[Count], m[Count];
+    __m512 d[Count], m[Count];  // m: minimums, or the integers of zero points
     QUERN_VNNI_UNROLL
     for (int b = 0; b < Count; ++b) {
       const Byte* pair = u.weights + (first + b) / 2 * Wide::bytes + (first + b) % 2 * 64;
       d[b] = _mm512_load_ps(pair);
       m[b] = d[b];
-      if (Format::minimums) m[b] = _mm512_load_ps(pair + 128);
+      if (Wide::parts) m[b] = _mm512_load_ps(pair + 128);
     }
     for (std::int64_t left = u.tokens; left > 0; left -= C) {
       const std::byte* x[C] = {row, row + row_bytes};
@@ -117,8 +119,10 @@ struct TileBlocks32 {
       for (int b = 0; b < Count; ++b) QUERN_VNNI_UNROLL
       for (int c = 0; c < C; ++c) {
         const __m512 scale = _mm512_mul_ps(d[b], broadcast_float(x[c] + scales_at + 4 * b));
-        f[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(load(sums + 256 * b + 16 * c)), scale, f[c]);
-        if (Format::minimums) f[c] = _mm512_fmadd_ps(m[b], broadcast_float(x[c] + sums_at + 4 * b), f[c]);
+        __m512i sum = load(sums + 256 * b + 16 * c);
+        if (zero_points) add_products(sum, _mm512_castps_si512(m[b]), broadcast(x[c] + sums_at + 4 * b));
+        f[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, f[c]);
+        if (minimums) f[c] = _mm512_fmadd_ps(m[b], broadcast_float(x[c] + sums_at + 4 * b), f[c]);
       }
       QUERN_VNNI_UNROLL
       for (int c = 0; c < C; ++c) _mm512_mask_storeu_ps(out + c * out_stride, out_rows, f[c]);

@@ -8,7 +8,8 @@ namespace {
 
 struct BF16Pairs {
   static constexpr quern_dtype dtype = QUERN_BF16;
-  static constexpr int bytes = 2, together = 2;
+  static constexpr bool coded = false;
+  static constexpr int bytes = 2, together = 2, widest = 12;
   static constexpr Activations activations = Activations::bf16;
   QUERN_VNNI_INLINE __m512 load(const Byte* p) { return _mm512_castsi512_ps(packed::load(p)); }
   QUERN_VNNI_INLINE __m512 add_product(__m512 weights, __m512 x, __m512 sum) {

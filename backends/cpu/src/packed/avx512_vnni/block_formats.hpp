@@ -1,6 +1,8 @@
 // What distinguishes the block formats of a panel: for the kernels of this folder and for those of avx512_amx, which read the same panels.
 #pragma once
 
+#include "heads.hpp"
+
 #include "quern/quern_dtypes.h"
 
 namespace quern::cpu::avx512_vnni::packed {
@@ -9,27 +11,46 @@ namespace quern::cpu::avx512_vnni::packed {
 struct Q40Block {
   static constexpr quern_dtype dtype = QUERN_Q4_0;
   static constexpr int bits = 4, offset = 8, block_bytes = 18;
-  static constexpr bool minimums = false;
+  using Head = HalfHead<false>;
 };
 struct Q41Block {
   static constexpr quern_dtype dtype = QUERN_Q4_1;
   static constexpr int bits = 4, offset = 0, block_bytes = 20;
-  static constexpr bool minimums = true;
+  using Head = HalfHead<true>;
 };
 struct Q50Block {
   static constexpr quern_dtype dtype = QUERN_Q5_0;
   static constexpr int bits = 5, offset = 16, block_bytes = 22;
-  static constexpr bool minimums = false;
+  using Head = HalfHead<false>;
 };
 struct Q51Block {
   static constexpr quern_dtype dtype = QUERN_Q5_1;
   static constexpr int bits = 5, offset = 0, block_bytes = 24;
-  static constexpr bool minimums = true;
+  using Head = HalfHead<true>;
 };
 struct Q80Block {
   static constexpr quern_dtype dtype = QUERN_Q8_0;
   static constexpr int bits = 8, offset = 128, block_bytes = 34;
-  static constexpr bool minimums = false;
+  using Head = HalfHead<false>;
+};
+
+/// Blocks of `Group` with a zero point.
+template <quern_dtype Dtype, int Bits, int Group>
+struct ZeroBlock {
+  static constexpr quern_dtype dtype = Dtype;
+  static constexpr int bits = Bits, offset = 0, block_bytes = 4 + Group * Bits / 8;
+  using Head = WordHead<Group, true>;
+};
+using Q4Z32Block = ZeroBlock<QUERN_Q4_Z32, 4, 32>;
+using Q4Z64Block = ZeroBlock<QUERN_Q4_Z64, 4, 64>;
+using Q4Z128Block = ZeroBlock<QUERN_Q4_Z128, 4, 128>;
+using Q8Z32Block = ZeroBlock<QUERN_Q8_Z32, 8, 32>;
+using Q8Z128Block = ZeroBlock<QUERN_Q8_Z128, 8, 128>;
+/// Signed bytes with an f32.
+struct Q8128Block {
+  static constexpr quern_dtype dtype = QUERN_Q8_128;
+  static constexpr int bits = 8, offset = 128, block_bytes = 132;
+  using Head = WordHead<128, false>;
 };
 
 /// Blocks of 256 with a scale for `scale_span`, and `small_word`: see Starts in sums.hpp.

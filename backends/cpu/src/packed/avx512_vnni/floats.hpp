@@ -8,6 +8,7 @@
 // 256 tokens: 15.6 multiply-adds a clock of Zen 4's 16 instead of 14.7.
 #pragma once
 
+#include "coded.hpp"
 #include "driver.hpp"
 #include "transpose.hpp"
 
@@ -76,7 +77,8 @@ template <typename Element, int R, int C, int Ahead>
 
 /// What an Element that multiplies f32 gives beside dtype, bytes, load (a line: 16 elements as f32), and one (an element as f32).
 struct OneByOne {
-  static constexpr int together = 1;  // elements of k in a step
+  static constexpr bool coded = false;
+  static constexpr int together = 1, widest = 12;  // elements of k in a step; a tile's tokens
   static constexpr Activations activations = Activations::f32;
   QUERN_VNNI_INLINE __m512 add_product(__m512 weights, __m512 x, __m512 sum) { return _mm512_fmadd_ps(weights, x, sum); }
 };
@@ -90,17 +92,36 @@ struct WideLine : OneByOne {
 template <typename Element>
 struct Floats {
   static constexpr int line = panel_rows * Element::bytes * Element::together;
-  static constexpr bool widens = Element::bytes == 2 && Element::together == 1;
+  static constexpr bool widens = Element::coded || (Element::bytes == 2 && Element::together == 1);
   static constexpr int panels_ahead = far_ahead / 2;  // of each panel that is read beside others
-  static constexpr std::int64_t widest = 12, wide_k = widens ? 256 : 2048, wide_floats = widens ? 2 * wide_k * panel_rows : 0;
+  static constexpr std::int64_t wide_k = widens ? 256 : 2048,
+                                wide_floats = widens ? 2 * (wide_k + 4) * panel_rows : 0;  // and scales of blocks of 64
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept {
+    if constexpr (Element::coded) return k / Element::group * coded_block_bytes<Element>;
     return ((k + Element::together - 1) / Element::together * line + 63) / 64 * 64;
   }
 
   template <typename From, int R, int Ahead>
-  static void run(const Tile& tile, std::int64_t tokens) noexcept {
+  static void run_coded(const Tile& tile, std::int64_t tokens) noexcept {
     if constexpr (R == 4) {
+      static constexpr void (*tiles[])(const Tile&) noexcept = {coded_tile<From, 4, 1, Ahead>, coded_tile<From, 4, 2, Ahead>};
+      tiles[tokens - 1](tile);
+    } else {
+      static constexpr void (*tiles[])(const Tile&) noexcept = {coded_tile<From, R, 1, Ahead>, coded_tile<From, R, 2, Ahead>,
+                                                                coded_tile<From, R, 3, Ahead>, coded_tile<From, R, 4, Ahead>,
+                                                                coded_tile<From, R, 5, Ahead>, coded_tile<From, R, 6, Ahead>,
+                                                                coded_tile<From, R, 7, Ahead>, coded_tile<From, R, 8, Ahead>};
+      static_assert(From::widest == 8);
+      tiles[tokens - 1](tile);
+    }
+  }
+
+  template <typename From, int R, int Ahead>
+  static void run(const Tile& tile, std::int64_t tokens) noexcept {
+    if constexpr (From::coded) {
+      run_coded<From, R, Ahead>(tile, tokens);
+    } else if constexpr (R == 4) {
       static constexpr void (*tiles[])(const Tile&) noexcept = {float_tile<From, 4, 1, Ahead>, float_tile<From, 4, 2, Ahead>};
       tiles[tokens - 1](tile);
     } else {
@@ -124,13 +145,14 @@ struct Floats {
     tile.y = part.y + t * part.y_stride + p * panel_rows;
     tile.y_stride = part.y_stride;
     tile.rows_left = part.rows - p * panel_rows;
+    tile.totals = part.scratch;
     return tile;
   }
 
   /// R panels against `tokens`, tile by tile.
   template <typename From, int R, int Ahead>
   static void all_tiles(Tile tile, std::int64_t tokens, const Soon& soon) noexcept {
-    const std::int64_t tiles = (tokens + widest - 1) / widest, share = Soon::share_of(soon, tiles);
+    const std::int64_t tiles = (tokens + From::widest - 1) / From::widest, share = Soon::share_of(soon, tiles);
     for (std::int64_t i = 0; i < tiles; ++i) {
       const std::int64_t width = tokens / tiles + (i < tokens % tiles ? 1 : 0);
       Soon::prefetch<2>(soon, i * share, lesser((i + 1) * share, soon.bytes));
@@ -146,6 +168,13 @@ struct Floats {
   static void widened(Tile tile, std::int64_t tokens, float* wide, const Soon& soon) noexcept {
     if constexpr (!widens) {
       all_tiles<Element, R, 0>(tile, tokens, soon);
+    } else if constexpr (Element::coded) {
+      constexpr std::int64_t bytes = wide_k / Element::group * coded_block_bytes<WideCoded<Element>>;
+      auto* to = reinterpret_cast<Byte*>(wide);
+      for (int r = 0; r < R; ++r) widen_coded<Element>(tile.weights + r * tile.panel_stride, tile.k, to + r * bytes);
+      tile.weights = to;
+      tile.panel_stride = bytes;
+      all_tiles<WideCoded<Element>, R, 0>(tile, tokens, soon);
     } else {
       for (int r = 0; r < R; ++r)
         for (std::int64_t i = 0; i < tile.k; ++i)
@@ -198,8 +227,12 @@ struct Floats {
     for (std::int64_t p = 0; p < part.panel_count;) {
       const std::int64_t left = part.panel_count - p, step = part.tokens <= 2 && left >= 4 ? 4 : left >= 2 ? 2 : 1;
       const Tile tile = tile_of(part, 0, p);
-      if (part.tokens <= 2 && fetches_streams()) few<from_cache>(tile, part.tokens, step);
-      else few<panels_ahead>(tile, part.tokens, step);
+      if constexpr (Element::coded) {
+        few<panels_ahead>(tile, part.tokens, step);
+      } else {
+        if (part.tokens <= 2 && fetches_streams()) few<from_cache>(tile, part.tokens, step);
+        else few<panels_ahead>(tile, part.tokens, step);
+      }
       p += step;
     }
   }
@@ -240,7 +273,12 @@ struct Floats {
   }
 
   static PackedLayout layout(const char* key) noexcept {
-    return {Element::dtype, Isa::avx512, key, Element::activations, panel_rows, 1, panel_bytes, pack, unpack_row, multiply, scratch_floats};
+    if constexpr (Element::coded)
+      return {Element::dtype,      Isa::avx512,           key,      Element::activations, panel_rows, Element::group, panel_bytes,
+              pack_coded<Element>, unpack_coded<Element>, multiply, scratch_floats};
+    else
+      return {Element::dtype, Isa::avx512, key,      Element::activations, panel_rows, 1, panel_bytes,
+              pack,           unpack_row,  multiply, scratch_floats};
   }
 };
 

@@ -7,7 +7,7 @@ namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
 struct Q41 : Q41Block {
-  static void read(const Byte* block, Byte* codes) noexcept { read_nibbles(block + 4, codes); }
+  static void read(const Byte* block, int, Byte* codes) noexcept { read_nibbles(block + 4, codes); }
 };
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
 struct Q51 : Q51Block {
-  static void read(const Byte* block, Byte* codes) noexcept {
+  static void read(const Byte* block, int, Byte* codes) noexcept {
     read_nibbles(block + 8, codes);
     read_fifth_bits(block + 4, codes);
   }

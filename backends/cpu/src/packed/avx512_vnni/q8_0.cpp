@@ -7,10 +7,7 @@ namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
 struct Q80 : Q80Block {
-  static void read(const Byte* block, Byte* codes) noexcept {
-    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 2));
-    _mm256_store_si256(reinterpret_cast<__m256i*>(codes), _mm256_xor_si256(bytes, _mm256_set1_epi8(-128)));
-  }
+  static void read(const Byte* block, int, Byte* codes) noexcept { read_signed(block + 2, codes); }
 };
 
 }  // namespace

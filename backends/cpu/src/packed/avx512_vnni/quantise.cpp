@@ -64,11 +64,13 @@ QUERN_VNNI_INLINE float quantise_block(const float* x, std::int8_t* codes) {
   return scale;
 }
 
-void quantise_32(const float* x, std::int64_t k, std::int8_t* codes, float* scales, float* sums) noexcept {
+void quantise_32(const float* x, std::int64_t k, std::int8_t* codes, float* scales, float* sums, std::int32_t* starts) noexcept {
   for (std::int64_t i = 0; i < k; i += 32) {
     scales[i / 32] = quantise_block<32>(x + i, codes + i);
     const __m512i words = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i)));
-    sums[i / 32] = static_cast<float>(_mm512_reduce_add_epi32(_mm512_madd_epi16(words, _mm512_set1_epi16(1)))) * scales[i / 32];
+    const int sum = _mm512_reduce_add_epi32(_mm512_madd_epi16(words, _mm512_set1_epi16(1)));
+    sums[i / 32] = static_cast<float>(sum) * scales[i / 32];
+    starts[i / 32] = -sum;
   }
 }
 
@@ -122,7 +124,7 @@ void quantise(Activations kind, const float* x, std::int64_t stride, std::int64_
     auto* codes = const_cast<std::int8_t*>(to.codes);
     auto *scales = const_cast<float*>(to.scales), *sums = const_cast<float*>(to.sums);
     if (kind == Activations::int8_256) quantise_256(x, k, codes, scales, sums, const_cast<std::int32_t*>(to.starts));
-    else quantise_32(x, k, codes, scales, sums);
+    else quantise_32(x, k, codes, scales, sums, const_cast<std::int32_t*>(to.starts));
   }
 }
 
