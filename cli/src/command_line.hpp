@@ -192,6 +192,7 @@ struct ConvertFlags {
 struct QuantizeFlags {
   std::string in, out, type;  // type: "" with `to`
   std::optional<std::string> to, imatrix, output_type, embedding_type;
+  std::optional<double> target_bits;
   std::vector<std::string> tensor_types;  // "REGEX=TYPE"
   bool pure = false;
   bool allow_requantize = false;

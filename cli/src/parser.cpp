@@ -283,6 +283,9 @@ VerbApp add_quantize(CLI::App& program, CommandLine& line) {
   app->add_option("--to", flags.to, "write a quantised Hugging Face directory: awq, compressed-tensors, fp8 or fp8-channel")
       ->type_name("FORM")
       ->default_str("a GGUF file");
+  app->add_option("--target-bits", flags.target_bits, "in place of a type: those of least error within so many bits a weight")
+      ->type_name("BITS")
+      ->default_str("none");
   app->add_option("--imatrix", flags.imatrix, "an importance matrix of quern imatrix: columns with large inputs count more")
       ->type_name("FILE")
       ->default_str("none");

@@ -180,7 +180,8 @@ class ConvertOptions(Sized):
 class QuantizeOptions(Sized):
     _fields_ = [("struct_size", c_uint64), ("type", c_char_p), ("imatrix", c_char_p), ("tensor_types", c_void_p), ("tensor_type_count", c_uint64),
                 ("output_type", c_char_p), ("embedding_type", c_char_p), ("pure", c_uint32), ("allow_requantize", c_uint32),
-                ("dry_run", c_uint32), ("reserved", c_uint32), ("progress", ProgressCallback), ("progress_user", c_void_p), ("to", c_char_p)]
+                ("dry_run", c_uint32), ("reserved", c_uint32), ("progress", ProgressCallback), ("progress_user", c_void_p), ("to", c_char_p),
+                ("target_bits", c_double)]
 
 
 class ImatrixOptions(Sized):

@@ -21,15 +21,16 @@ def _path(path: Optional[PathLike]) -> Optional[bytes]:
 
 
 def quantize(runtime: "Runtime", model: PathLike, out: Optional[PathLike], type: Optional[str] = None, *, to: Optional[str] = None,
-             imatrix: Optional[PathLike] = None, tensor_types: Sequence[str] = (), output_type: Optional[str] = None, embedding_type: Optional[str] = None,
-             pure: bool = False, allow_requantize: bool = False, dry_run: bool = False) -> Dict[str, Any]:
+             target_bits: float = 0, imatrix: Optional[PathLike] = None, tensor_types: Sequence[str] = (), output_type: Optional[str] = None,
+             embedding_type: Optional[str] = None, pure: bool = False, allow_requantize: bool = False,
+             dry_run: bool = False) -> Dict[str, Any]:
     """Writes a model as a GGUF file with its weights in other types: "Q4_K_M", "Q8_0", "F16" ... `tensor_types` are "REGEX=TYPE". Instead of a
-    type, `to` says the form of a directory: "awq", "compressed-tensors", "fp8" or "fp8-channel". Gives what quern_quantize reports. With
-    `dry_run` nothing is written. Ctrl-C ends it."""
+    type, `to` says the form of a directory: "awq", "compressed-tensors", "fp8" or "fp8-channel". Or `target_bits` says how many bits a weight may
+    have, and types are those of least error. Gives what quern_quantize reports. With `dry_run` nothing is written. Ctrl-C ends it."""
     stop = threading.Event()
     rules = _abi.array(ctypes.c_char_p, [_abi.encoded(rule) for rule in tensor_types])
-    options = _abi.QuantizeOptions(type=_abi.encoded(type), to=_abi.encoded(to), imatrix=_path(imatrix), tensor_types=ctypes.cast(rules, ctypes.c_void_p),
-                                   tensor_type_count=len(rules), output_type=_abi.encoded(output_type),
+    options = _abi.QuantizeOptions(type=_abi.encoded(type), to=_abi.encoded(to), target_bits=target_bits, imatrix=_path(imatrix),
+                                   tensor_types=ctypes.cast(rules, ctypes.c_void_p), tensor_type_count=len(rules), output_type=_abi.encoded(output_type),
                                    embedding_type=_abi.encoded(embedding_type), pure=int(pure), allow_requantize=int(allow_requantize),
                                    dry_run=int(dry_run), progress=_abi.ProgressCallback(lambda _user, _done, _total: int(stop.is_set())))
     arguments = (runtime.handle, _path(model), _path(out), ctypes.byref(options))

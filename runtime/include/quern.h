@@ -1287,7 +1287,7 @@ QUERN_API quern_status quern_convert(quern_runtime *runtime, const char *from, c
 
 typedef struct quern_quantize_options {
   uint64_t struct_size;
-  const char *type;                 /* of the file: "Q4_K_M", "Q8_0", "F16" ..., in capitals or not; null with `to` */
+  const char *type;                 /* of the file: "Q4_K_M", "Q8_0", "F16" ..., in capitals or not; null with `to` and target_bits */
   const char *imatrix;              /* an importance matrix, GGUF or llama.cpp's .dat; null: all columns count the same */
   const char *const *tensor_types;  /* "REGEX=TYPE": tensors in whose names the expression is found; the first one counts */
   uint64_t tensor_type_count;
@@ -1300,12 +1300,14 @@ typedef struct quern_quantize_options {
   quern_progress_callback progress; /* bytes of the model that is read; may be null */
   void *progress_user;
   const char *to;                   /* "awq", "compressed-tensors", "fp8" or "fp8-channel": a directory; null: a GGUF file */
+  double target_bits;               /* bits for a weight of a GGUF file, at most, in place of `type`; 0: none */
 } quern_quantize_options;
 
 /* Writes a model (a GGUF file, or a Hugging Face directory) as a GGUF file with other types of weights. Types are those of llama-quantize's file
  * of the same name, tensor by tensor. Block formats are encoded by weighted least squares on the runtime's threads; its devices are not used. The
- * bytes do not depend on the number of threads. With `to`, the weights of the layers become codes in a directory of the form that transformers
- * reads. All else becomes f16 or bf16 there, and "awq" needs an importance matrix. *report is one JSON object: type (or `to`), tensors: [{name,
+ * bytes do not depend on the number of threads. With target_bits, the types are those of least total error within that size, and what
+ * tensor_types, output_type and embedding_type say stays. An error is measured on rows of the tensor, and counts by its part of the model. With
+ * `to`, the weights of the layers become codes in a directory of the form that transformers reads. All else becomes f16 or bf16 there, and "awq" needs an importance matrix. *report is one JSON object: type (or `to`), tensors: [{name,
  * shape, from, to, bytes, instead_of (where rows are no whole blocks of that type)}], bytes_before, bytes, bits_per_weight. `report` may be null.
  * Errors: QUERN_INVALID_ARGUMENT for options that mean nothing, and for weights in blocks without allow_requantize; QUERN_UNSUPPORTED for a type
  * that is not written, and a model that no directory holds; QUERN_BAD_MODEL for a malformed model or matrix, and for numbers that a type cannot

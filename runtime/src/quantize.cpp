@@ -5,6 +5,7 @@
 #include "parallel.hpp"
 #include "quantize_directory.hpp"
 #include "quantize_report.hpp"
+#include "target_bits.hpp"
 
 #include "quern/models/directory.hpp"
 #include "quern/models/encoding.hpp"
@@ -12,6 +13,7 @@
 #include "quern/models/importance.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 namespace quern::runtime {
@@ -69,11 +71,20 @@ std::vector<QuantizedTensor> tensors_of(const gguf::File& file, std::span<const 
   std::vector<QuantizedTensor> all;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const gguf::TensorInfo& tensor = file.tensors()[i];
-    const auto [dtype, wanted] = choices[i];
-    const bool changes = dtype != tensor.dtype;
-    all.push_back({&tensor, dtype, wanted, changes ? encoded_bytes(dtype, tensor.elements()) : tensor.bytes, changes});
+    const TensorChoice& choice = choices[i];
+    const bool changes = choice.dtype != tensor.dtype;
+    all.push_back({&tensor, choice.dtype, choice.wanted, changes ? encoded_bytes(choice.dtype, tensor.elements()) : tensor.bytes, changes});
   }
   return all;
+}
+
+/// The type of most of the numbers that are quantised.
+quern_dtype most_used(std::span<const QuantizedTensor> tensors) {
+  std::map<quern_dtype, std::uint64_t> elements;
+  for (const QuantizedTensor& one : tensors)
+    if (one.tensor->n_dims > 1 && quantize::block_elements(one.dtype) != 0) elements[one.dtype] += one.tensor->elements();
+  const auto most = std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; });
+  return most == elements.end() ? quern_dtype{QUERN_F32} : most->first;
 }
 
 void put_keys(gguf::Writer& writer, const Source& source, const quantize::Mix& mix) {
@@ -93,7 +104,11 @@ std::string quantize(const std::string& in, const std::string& out, const Quanti
   std::optional<quantize::Importance> importance;
   if (!options.importance.empty()) importance = quantize::Importance::read(options.importance);
   if (!options.to.empty()) return quantize_to_directory(models::open_model(in), importance ? &*importance : nullptr, out, options);
-  const quantize::Mix& mix = quantize::mix_of(options.type);
+  const bool by_error = options.target_bits > 0;
+  if (by_error && (!options.type.empty() || options.pure))
+    throw Error(QUERN_INVALID_ARGUMENT,
+                "one type for all tensors is given, and their types are to follow from their errors; give one of both");
+  const quantize::Mix& mix = quantize::mix_of(by_error ? "Q8_0" : options.type);
   quantize::MixOptions chosen;
   for (const std::string& text : options.tensor_types) chosen.rules.push_back(quantize::tensor_rule(text));
   if (!options.output_type.empty()) chosen.output = quantize::tensor_type_of("the type of the output", options.output_type);
@@ -102,14 +117,17 @@ std::string quantize(const std::string& in, const std::string& out, const Quanti
   const gguf::File file = models::open_model(in);
   const Source source{file, std::move(importance), std::max(1u, options.threads)};
   chosen.importance = source.importance.has_value();
-  const std::vector<TensorChoice> choices = choose_types(file, mix, chosen);
+  std::vector<TensorChoice> choices = choose_types(file, mix, chosen);
+  if (by_error)
+    choices = choose_by_error(file, source.importance ? &*source.importance : nullptr, options.target_bits, choices, source.threads);
+  const std::string name = by_error ? concat(options.target_bits, " bits") : std::string(mix.name);
   const std::vector<QuantizedTensor> tensors = tensors_of(file, choices);
   if (!options.allow_requantize) refuse_blocks(file, tensors);
-  if (options.dry_run) return quantize_report(mix.name, tensors);
+  if (options.dry_run) return quantize_report(name, tensors);
   require_free(out);
 
   gguf::Writer writer;
-  put_keys(writer, source, mix);
+  put_keys(writer, source, by_error ? quantize::mix_with_base(most_used(tensors)) : mix);
   std::uint64_t total = 0, done = 0;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const gguf::TensorInfo& tensor = file.tensors()[i];
@@ -144,7 +162,7 @@ std::string quantize(const std::string& in, const std::string& out, const Quanti
     file.drop_pages(tensor);
   }
   writer.commit();
-  return quantize_report(mix.name, tensors);
+  return quantize_report(name, tensors);
 }
 
 }  // namespace quern::runtime

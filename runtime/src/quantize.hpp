@@ -11,6 +11,7 @@ namespace quern::runtime {
 struct QuantizeOptions {
   std::string type;                         // of the file: "Q4_K_M"
   std::string to;                           // a directory's form: "awq"; "": a GGUF file
+  double target_bits = 0;                   // in place of a type: for a weight of the file, at most; 0: none
   std::string importance;                   // path of a matrix; "": none
   std::vector<std::string> tensor_types;    // "REGEX=TYPE"
   std::string output_type, embedding_type;  // "": by the mix

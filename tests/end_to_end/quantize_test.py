@@ -90,6 +90,55 @@ class Quantize(QuantizeCase):
         page = self.quern("quantize", TINY, out, "Q8_0", "--dry-run").out.decode()
         self.assertIn("bits a weight", page)
 
+    def by_error(self, bits, *flags, model=TINY, name="chosen.gguf"):
+        return self.folder / name, self.quern_json("quantize", model, self.folder / name, "--target-bits", bits, *flags)
+
+    def types(self, model):
+        return {name: t["dtype"].lower() for name, t in self.tensors(model).items()}
+
+    def test_chosen_types_keep_to_the_size_and_are_closer_with_more_bits(self):
+        found = []
+        for bits in (5, 6, 8):
+            out, report = self.by_error(bits, name=f"{bits}.gguf")
+            self.assertLessEqual(report["bits_per_weight"], bits)
+            self.assertGreater(report["bits_per_weight"], bits - 0.2)
+            self.assertEqual(sum(t["bytes"] for t in self.tensors(out).values()), report["bytes"])
+            self.assertEqual(report["type"], f"{bits} bits")
+            found.append(self.divergence(out))
+        self.assertEqual(found, sorted(found, reverse=True))
+        dry = self.quern_json("quantize", TINY, out, "--target-bits", "6", "--threads", "3", "--dry-run")
+        self.assertEqual({t["name"]: t["to"] for t in dry["tensors"]}, self.types(self.folder / "6.gguf"))
+        self.assertGreater(len({t["to"] for t in dry["tensors"] if len(t["shape"]) > 1}), 1)
+
+    def test_chosen_types_are_closer_than_one_type_or_a_mix_of_the_same_size(self):
+        """With and without a matrix, on two models whose weights were trained. What all tensors must have can be no closer: Q4_0's size, Q8_0's."""
+        for model in (TINY, DATA / "training/tiny-qwen3.gguf"):
+            matrix = self.folder / f"{model.stem}.imatrix"
+            self.quern_json("imatrix", model, self.text(), "-o", matrix)
+            for kind in (("Q4_1", "--pure"), ("Q5_0", "--pure"), ("Q5_1", "--pure"), ("Q4_0",), ("Q4_K_M",), ("Q5_K_M",)):
+                for weights in ((), ("--imatrix", matrix)):
+                    with self.subTest(model=model.stem, kind=kind, weights=bool(weights)):
+                        same, size = self.quantized(*kind, *weights, model=model, name="same.gguf")
+                        out, report = self.by_error(size["bits_per_weight"], *weights, model=model)
+                        self.assertLessEqual(report["bytes"], size["bytes"])
+                        found, of_same = self.divergence(out, model), self.divergence(same, model)
+                        same.unlink()
+                        out.unlink()
+                        self.assertLess(found, of_same)
+
+    def test_types_that_are_given_stay_and_the_others_are_chosen(self):
+        out, report = self.by_error(6, "--tensor-type", "attn_q=q8_0", "--embedding-type", "q4_0")
+        types = self.types(out)
+        self.assertEqual({types[f"blk.{layer}.attn_q.weight"] for layer in (0, 1)}, {"q8_0"})
+        self.assertEqual(types["token_embd.weight"], "q4_0")
+        self.assertLessEqual(report["bits_per_weight"], 6)
+        self.assertGreater(report["bits_per_weight"], 5.8)
+        self.assertEqual(self.types(self.by_error(6, "--output-type", "q5_1", name="head.gguf")[0])["token_embd.weight"], "q5_1")  # the head too
+        self.assert_fails(2, "the smallest types take", "quantize", TINY, self.folder / "none", "--target-bits", "2")
+        self.assert_fails(2, "--target-bits", "quantize", TINY, self.folder / "none", "Q8_0", "--target-bits", "6")
+        self.assert_fails(2, "--target-bits", "quantize", TINY, self.folder / "none", "--target-bits", "0")
+        self.assert_fails(2, "are to follow from their errors", "quantize", TINY, self.folder / "none", "--target-bits", "6", "--pure")
+
     def test_refusals(self):
         out, _ = self.quantized("Q8_0")
         self.assert_fails(4, "is there already", "quantize", TINY, out, "Q8_0")

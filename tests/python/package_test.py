@@ -154,6 +154,8 @@ class Training(unittest.TestCase):
                                      tensor_types=["ffn_down=q8_0"], embedding_type="f16")
             self.assertEqual({t["to"] for t in written["tensors"] if "ffn_down" in t["name"]}, {"q8_0"})
             self.assertEqual(quern.show(FOLDER / "small.gguf")["metadata"]["general.file_type"], 2)
+            chosen = quern.quantize(runtime, data / "tiny-llama.gguf", None, target_bits=5.5, dry_run=True)
+            self.assertTrue(5 < chosen["bits_per_weight"] <= 5.5)
             with self.assertRaises(quern.Error):
                 quern.quantize(runtime, data / "tiny-llama.gguf", FOLDER / "small.gguf", "Q4_0")
             with runtime.load(data / "tiny-llama.gguf", sequences=2, exact=True, adapters=[FOLDER / "run"]) as model, \

@@ -46,9 +46,13 @@ int quantize_verb(const CommandLine& line, const Settings& settings) {
   for (const std::string& rule : flags.tensor_types) rules.push_back(rule.c_str());
   quern_quantize_options options{};
   options.struct_size = sizeof options;
-  if (flags.type.empty() == !flags.to)
-    throw Failure(exit_usage, "quantize: give the type of a GGUF file, such as Q4_K_M, or a directory's form by --to, such as --to awq");
-  options.type = flags.to ? nullptr : flags.type.c_str();
+  if (!flags.type.empty() + flags.to.has_value() + flags.target_bits.has_value() != 1)
+    throw Failure(exit_usage,
+                  "quantize: give the type of a GGUF file, such as Q4_K_M, or a directory's form, such as --to awq, or --target-bits");
+  options.type = flags.type.empty() ? nullptr : flags.type.c_str();
+  options.target_bits = flags.target_bits.value_or(0);
+  if (flags.target_bits && !(*flags.target_bits > 0 && *flags.target_bits <= 32))
+    throw Failure(exit_usage, "quantize: --target-bits takes a number above 0, 32 at most");
   options.to = flags.to ? flags.to->c_str() : nullptr;
   options.imatrix = flags.imatrix ? flags.imatrix->c_str() : nullptr;
   options.tensor_types = rules.data();

@@ -101,16 +101,6 @@ bool is_quantised(const gguf::TensorInfo& tensor) {
          std::ranges::none_of(never, [&](std::string_view part) { return has(name, part); });
 }
 
-/// The number in "blk.3.", or nothing.
-std::optional<std::uint64_t> layer_of(std::string_view name) {
-  if (!name.starts_with("blk.")) return {};
-  name.remove_prefix(4);
-  std::uint64_t layer = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
-  if (error != std::errc() || end == name.data() + name.size() || *end != '.') return {};
-  return layer;
-}
-
 bool holds(Layers layers, std::uint64_t layer, std::uint64_t count) {
   const std::uint64_t eighth = count / 8;
   switch (layers) {
@@ -119,6 +109,13 @@ bool holds(Layers layers, std::uint64_t layer, std::uint64_t count) {
     case Layers::first_four: return layer < 4;
     default: return true;
   }
+}
+
+quern_dtype fitting(quern_dtype wanted, std::uint64_t columns) {
+  if (columns % block_elements(wanted) == 0) return wanted;
+  for (const auto& [from, to] : fallbacks)
+    if (from == wanted && columns % block_elements(to) == 0) return to;
+  return QUERN_F16;
 }
 
 /// The mix of one file, asked tensor by tensor, layer after layer.
@@ -134,7 +131,15 @@ class Chooser {
         std::ranges::count_if(file.tensors(), [](const auto& tensor) { return part_of(tensor.name, false) == Part::attention_values; }));
   }
 
-  quern_dtype choose(const gguf::TensorInfo& tensor) {
+  TensorChoice choose(const gguf::TensorInfo& tensor) {
+    const std::optional<quern_dtype> said = given(tensor);
+    const quern_dtype wanted = said ? *said : by_part(tensor);
+    return {wanted == tensor.dtype ? wanted : fitting(wanted, tensor.dims[0]), wanted, !said};
+  }
+
+ private:
+  /// What an option or a rule says, or the type that a tensor keeps.
+  std::optional<quern_dtype> given(const gguf::TensorInfo& tensor) const {
     if (!is_quantised(tensor)) return tensor.dtype;
     const bool table = part_of(tensor.name, false) == Part::table;
     if (options_.embedding != QUERN_DTYPE_NONE && table) return options_.embedding;
@@ -142,16 +147,16 @@ class Chooser {
     if (block_elements(row_.mix.base) == 1) return row_.mix.base;
     for (const TensorRule& rule : options_.rules)
       if (rule.pattern.is_found_in(tensor.name)) return rule.dtype;
-    return options_.pure ? row_.mix.base : by_part(tensor);
+    if (options_.output != QUERN_DTYPE_NONE && !options_.pure && part_of(tensor.name, tied_) == Part::head) return options_.output;
+    return {};
   }
 
- private:
   quern_dtype by_part(const gguf::TensorInfo& tensor) {
     const quern_dtype base = row_.mix.base;
+    if (options_.pure) return base;
     const Part part = part_of(tensor.name, tied_);
     switch (part) {
       case Part::head:
-        if (options_.output != QUERN_DTYPE_NONE) return options_.output;
         if (tensor.dims[0] % block_elements(base) != 0) return QUERN_Q8_0;
         return base == QUERN_Q8_0 ? QUERN_Q8_0 : QUERN_Q6_K;
       case Part::attention_values: return values(by_rule(part, values_seen_++, value_layers_));
@@ -186,14 +191,16 @@ class Chooser {
   bool tied_ = false, llama_of_80_layers_ = false;
 };
 
-quern_dtype fitting(quern_dtype wanted, std::uint64_t columns) {
-  if (columns % block_elements(wanted) == 0) return wanted;
-  for (const auto& [from, to] : fallbacks)
-    if (from == wanted && columns % block_elements(to) == 0) return to;
-  return QUERN_F16;
-}
-
 }  // namespace
+
+std::optional<std::uint64_t> layer_of(std::string_view name) {
+  if (!name.starts_with("blk.")) return {};
+  name.remove_prefix(4);
+  std::uint64_t layer = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+  if (error != std::errc() || end == name.data() + name.size() || *end != '.') return {};
+  return layer;
+}
 
 const Mix& mix_of(std::string_view name) {
   std::string wanted = capitals(name);
@@ -204,6 +211,10 @@ const Mix& mix_of(std::string_view name) {
   if (std::ranges::find(not_written, wanted) != std::end(not_written))
     throw Error(QUERN_UNSUPPORTED, concat(wanted, " is a type of files that is not written here; these are: ", names_of_mixes()));
   throw Error(QUERN_INVALID_ARGUMENT, concat("'", name, "' is no type of files; these are: ", names_of_mixes()));
+}
+
+const Mix& mix_with_base(quern_dtype base) {
+  return std::ranges::find(mixes, base, [](const MixRow& row) { return row.mix.base; })->mix;
 }
 
 quern_dtype tensor_type_of(std::string_view what, std::string_view name) {
@@ -242,8 +253,7 @@ std::vector<TensorChoice> choose_types(const gguf::File& file, const Mix& mix, c
   std::vector<TensorChoice> choices(order.size());
   for (const std::size_t i : order) {
     const gguf::TensorInfo& tensor = file.tensors()[i];
-    const quern_dtype wanted = chooser.choose(tensor);
-    choices[i] = {wanted == tensor.dtype ? wanted : fitting(wanted, tensor.dims[0]), wanted};
+    choices[i] = chooser.choose(tensor);
   }
   return choices;
 }

@@ -48,7 +48,10 @@ quern_status quern_quantize(quern_runtime* runtime, const char* in, const char* 
     const auto o = whole(options, "quern_quantize_options");
     runtime::QuantizeOptions how;
     how.to = text_or_empty(o.to);
-    if (how.to.empty()) require(o.type, "type");
+    if (!(o.target_bits >= 0 && o.target_bits <= 32) || (o.target_bits > 0 && !how.to.empty()))
+      throw Error(QUERN_INVALID_ARGUMENT, concat("target_bits is ", o.target_bits, "; it is 0 to 32, and 0 for a directory"));
+    how.target_bits = o.target_bits;
+    if (how.to.empty() && how.target_bits == 0) require(o.type, "type");
     how.type = text_or_empty(o.type);
     how.importance = text_or_empty(o.imatrix);
     how.tensor_types = texts_of(o.tensor_types, o.tensor_type_count, "tensor types");

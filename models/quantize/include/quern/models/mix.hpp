@@ -23,8 +23,14 @@ struct Mix {
 /// QUERN_INVALID_ARGUMENT for any other name. Both list those that there are.
 const Mix& mix_of(std::string_view name);
 
+/// The first mix of this base. There is one for each type that is written.
+const Mix& mix_with_base(quern_dtype base);
+
 /// A type of tensors by its name, in capitals or not. Throws Error(QUERN_INVALID_ARGUMENT) with `what` in front.
 quern_dtype tensor_type_of(std::string_view what, std::string_view name);
+
+/// The number in "blk.3.", or nothing.
+std::optional<std::uint64_t> layer_of(std::string_view name);
 
 /// Tensors whose name has a match get this type.
 struct TensorRule {
@@ -45,6 +51,7 @@ struct MixOptions {
 struct TensorChoice {
   quern_dtype dtype = QUERN_DTYPE_NONE;
   quern_dtype wanted = QUERN_DTYPE_NONE;  // before its rows turned out to be no whole blocks of it; else the same
+  bool free = false;                      // the tensor is quantised, and no option or rule says to what
 };
 
 /// For each tensor of the file, in its order. A tensor that is never quantised keeps its type.
