@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string_view>
 
@@ -17,6 +18,19 @@ namespace quern::quantize {
 namespace {
 
 constexpr std::string_view sums_end = ".in_sum2", counts_end = ".counts";
+
+bool fits_f32(double number) noexcept { return number <= std::numeric_limits<float>::max(); }
+
+/// Of each matrix of a weight: sums, counts and means are f32 in files and encoders.
+void require_f32(const std::string& path, const std::string& name, const ImportanceEntry& entry) {
+  const std::size_t columns = entry.sums.size() / entry.counts.size();
+  for (std::size_t i = 0; i < entry.sums.size(); ++i) {
+    const double count = entry.counts[i / columns];
+    if (!fits_f32(entry.sums[i]) || !fits_f32(count) || (count > 0 && !fits_f32(entry.sums[i] / count)))
+      throw Error(QUERN_BAD_MODEL,
+                  concat(path, ": has the sum ", entry.sums[i], " over ", count, " tokens for '", name, "'; sums and means must fit f32"));
+  }
+}
 
 std::vector<double> numbers_of(const gguf::File& file, const gguf::TensorInfo& tensor) {
   if (tensor.dtype != QUERN_F32) throw file.bad_tensor(tensor.name, "is not f32, which the numbers of an importance matrix are");
@@ -64,6 +78,7 @@ Importance Importance::read(const std::string& path) {
   std::string head;
   check_read(base::read_head(path, head, 4));
   Importance made = head == "GGUF" ? of_gguf(gguf::File::open(path)) : importance_of_dat(path);
+  for (const auto& [name, entry] : made.entries) require_f32(path, name, entry);
   made.path = path;
   return made;
 }
@@ -102,6 +117,7 @@ void Importance::add(const Importance& other) {
     };
     plus(entry.sums, more.sums);
     plus(entry.counts, more.counts);
+    require_f32(other.path, name, entry);
   }
   for (const std::string& one : other.datasets)
     if (std::ranges::find(datasets, one) == datasets.end()) datasets.push_back(one);

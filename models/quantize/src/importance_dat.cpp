@@ -14,6 +14,7 @@ namespace quern::quantize {
 namespace {
 
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
+constexpr std::size_t most_name = 240;       // with ".in_sum2" it is a name of a GGUF file
 constexpr std::uint32_t chunk_tokens = 512;  // what its chunks have unless somebody asked for others; the file does not have the number
 
 class Reader {
@@ -57,6 +58,7 @@ Importance importance_of_dat(const std::string& path) {
   const std::uint32_t entries = reader.count("the number of entries", 12, 1);
   for (std::uint32_t i = 0; i < entries; ++i) {
     const std::string name(reader.take(reader.count("the length of a name", 1, 1), "a name"));
+    if (name.size() > most_name) throw reader.bad(concat("a name has ", name.size(), " bytes; at most ", most_name, " are read"));
     const std::uint32_t chunks = reader.count("a number of chunks", 0);
     std::vector<float> sums(reader.count("a number of sums", sizeof(float), 1));
     std::memcpy(sums.data(), reader.take(sums.size() * sizeof(float), "sums").data(), sums.size() * sizeof(float));

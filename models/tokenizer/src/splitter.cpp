@@ -5,6 +5,7 @@
 #include "package_sets.hpp"
 #include "unicode.hpp"
 
+#include "quern/base/concat.hpp"
 #include "quern/base/terminal_text.hpp"
 
 #include <algorithm>

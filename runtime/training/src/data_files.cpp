@@ -29,7 +29,7 @@ std::string_view plain_name(std::string_view name) noexcept {
 DataText data_text_of(std::string name, std::string text) {
   DataText data{std::move(name), std::move(text), false};
   if (data.text.starts_with(byte_order_mark)) data.text.erase(0, byte_order_mark.size());
-  const auto first = std::ranges::find_if_not(data.text, is_space);
+  const auto first = std::ranges::find_if_not(data.text, is_json_space);
   data.is_list = plain_name(data.name).ends_with(".json") && first != data.text.end() && *first == '[';
   return data;
 }
@@ -86,7 +86,7 @@ std::optional<RawExample> ExampleReader::next_line() {
     at_ = std::min(end + 1, text.size());
     const std::uint64_t number = line_++;
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!std::ranges::all_of(line, is_space)) return checked({number, line});
+    if (!std::ranges::all_of(line, is_json_space)) return checked({number, line});
   }
   return std::nullopt;
 }

@@ -46,12 +46,13 @@ class RefusableDirectory {
     quern_status code = QUERN_OK;
     std::string text;
   };
-  /// Opens it as a run does.
+  /// Opens it as a run does, and reads every tensor.
   Refusal refusal() const {
     try {
       const gguf::File file = models::open_model(folder());
       models::read_hyperparameters(file);
       tokenizer_from_gguf(file);
+      for (const gguf::TensorInfo& tensor : file.tensors()) file.read(tensor);
     } catch (const Error& error) { return {error.code(), error.what()}; }
     return {};
   }

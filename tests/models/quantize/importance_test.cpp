@@ -76,6 +76,9 @@ TEST(Importance, FilesAdd) {
   EXPECT_EQ(m.chunks, 6u);
   other.entries["blk.0.ffn_down.weight"] = {{1}, {1}};
   EXPECT_THROW(m.add(other), Error);
+  Importance large;
+  large.entries["a"] = {{3e38}, {1}};
+  EXPECT_THROW(large.add(Importance(large)), Error);
 }
 
 TEST(Importance, OlderFilesHaveTheirSumsByChunks) {
@@ -111,6 +114,8 @@ TEST(Importance, HostileNumbersAreRefusedByName) {
       {word(1) + word(1) + "a" + word(-1) + word(1) + word(1.0f), "number of chunks"},
       {word(1) + word(1) + "a" + word(1) + word(1) + word(-1.0f), "-1"},
       {word(2) + word(1) + "a" + word(1) + word(1) + word(1.0f) + word(1) + "a" + word(1) + word(1) + word(1.0f), "twice"},
+      {word(1) + word(1) + "a" + word(0) + word(1) + word(3e38f), "must fit f32"},  // in chunks of 512 tokens
+      {word(1) + word(241) + std::string(241, 'a') + word(1) + word(1) + word(1.0f), "has 241 bytes; at most 240"},
   };
   for (const auto& [bytes, named] : cases) {
     write(path, bytes);
@@ -139,6 +144,7 @@ TEST(Importance, GgufFilesThatAreNoneAreRefusedByName) {
       {good().remove_tensor("a.in_sum2"), ".in_sum2"},
       {good().remove_tensor("a.counts").tensor_f32("a.counts", {3}, {1, 1, 1}), "matrices"},
       {good().remove_tensor("a.in_sum2").tensor_f32("a.in_sum2", {2, 1}, {1, NAN}), "nan"},
+      {good().remove_tensor("a.counts").tensor_f32("a.counts", {1, 1}, {1e-39f}), "must fit f32"},
       {good().u64("imatrix.chunk_count", std::uint64_t{1} << 40), "imatrix.chunk_count"},
   };
   for (const auto& [writer, named] : cases) {

@@ -1,6 +1,7 @@
 // Fuzzes the tokenizer files of a directory.
 //
-//   byte 0   which file: tokenizer.model, tekken.json, words.tiktoken or tokenizer.json
+//   byte 0   which file: tokenizer.model, tekken.json, words.tiktoken, tokenizer.json, or vocab.json with merges.txt behind a NUL;
+//            with the bit of 8, tokenizer_config.json and a NUL stand before it
 //   byte 1   how many of the last bytes are a text
 //   rest     the file, then the text
 //
@@ -21,7 +22,16 @@ namespace {
 
 using namespace quern;
 
-constexpr const char* names[] = {"tokenizer.model", "tekken.json", "words.tiktoken", "tokenizer.json"};
+constexpr std::string_view names[] = {"tokenizer.model", "tekken.json", "words.tiktoken", "tokenizer.json", "vocab.json"};
+
+constexpr std::string_view config = R"({"tokenizer_class": "GPT2Tokenizer", "pat_str": "\\p{L}+|\\s+|[^\\p{L}\\s]+"})";
+
+/// Takes what stands before a NUL, and the NUL, or all.
+std::string_view front(std::string_view& text) {
+  const std::string_view part = text.substr(0, text.find('\0'));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
+}
 
 void require(bool holds) {
   if (!holds) std::abort();
@@ -49,9 +59,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view file(reinterpret_cast<const char*>(data) + 2, size - 2);
   const std::string_view text = file.substr(file.size() - std::min<std::size_t>(data[1], file.size()));
   file.remove_suffix(text.size());
-  const char* const name = names[data[0] % std::size(names)];
-  write(scratch.path(name), file);
-  write(scratch.path("tokenizer_config.json"), R"({"pat_str": "\\p{L}+|\\s+|[^\\p{L}\\s]+"})");
+  const std::string name(names[(data[0] & 7u) % std::size(names)]);
+  write(scratch.path("tokenizer_config.json"), (data[0] & 8u) != 0 ? front(file) : config);
+  if (name == "vocab.json") {
+    write(scratch.path(name), front(file));
+    write(scratch.path("merges.txt"), file);
+  } else {
+    write(scratch.path(name), file);
+  }
   try {
     check(*test::tokenizer_of_folder(folder), text);
   } catch (const Error& error) { require(error.code() == QUERN_BAD_MODEL || error.code() == QUERN_UNSUPPORTED); }

@@ -31,9 +31,9 @@ class Json {
   /// Not the variant's own: libstdc++ 12 visits a variant that holds nothing where the copy of an alternative throws.
   Json(const Json& other);
   Json(Json&&) noexcept = default;
-  Json& operator=(const Json& other) { return *this = Json(other); }
+  Json& operator=(const Json& other);
   Json& operator=(Json&&) noexcept = default;
-  ~Json() = default;
+  ~Json();
   template <typename T>
   explicit Json(T value) : value_(std::move(value)) {}
 
@@ -62,5 +62,9 @@ struct Json::Member {
   std::string name;
   Json value;
 };
+
+// Behind Member, whose size clang wants for them.
+inline Json::~Json() = default;
+inline Json& Json::operator=(const Json& other) { return *this = Json(other); }
 
 }  // namespace quern
