@@ -22,6 +22,7 @@ namespace {
 constexpr std::string_view prefix = "checkpoint-", hidden_prefix = ".checkpoint-";
 constexpr const char* state_file = "trainer_state.json";
 constexpr const char* optimizer_file = "optimizer.safetensors";
+constexpr const char* moment_names[] = {"first_moment", "second_moment"};
 
 // A later version may write what this one does not understand.
 constexpr std::uint64_t format_version = 1;
@@ -158,17 +159,26 @@ void check_files(const Json& json, const std::string& folder, const std::string&
   }
 }
 
+void write_moments(const std::string& path, const Moments& moments) {
+  safetensors::Writer writer;
+  for (int which = 0; which < moments.count; ++which) writer.tensor(moment_names[which], safetensors::Dtype::f32, {moments.elements});
+  writer.begin(path, safetensors::Writer::Order::as_declared);
+  std::vector<float> part(std::min<std::uint64_t>(moments.elements, 1 << 20));
+  for (int which = 0; which < moments.count; ++which) {
+    for (std::uint64_t at = 0; at < moments.elements; at += part.size()) {
+      const std::span<float> numbers = std::span(part).first(std::min<std::uint64_t>(part.size(), moments.elements - at));
+      moments.read(which, at, numbers);
+      writer.append(std::as_bytes(numbers));
+    }
+  }
+  writer.commit();
+}
+
 void write_files(const std::string& folder, const RunState& state, const Moments& moments,
                  const std::function<void(const std::string& folder)>& write_trained) {
   check_written(base::make_folders(folder));
   write_trained(folder);
-  std::vector<safetensors::NewTensor> tensors;
-  const auto add = [&](const char* name, const std::vector<float>& numbers) {
-    if (!numbers.empty()) tensors.push_back({name, safetensors::Dtype::f32, {numbers.size()}, std::as_bytes(std::span(numbers))});
-  };
-  add("first_moment", moments.first);
-  add("second_moment", moments.second);
-  safetensors::write(concat(folder, "/", optimizer_file), tensors);
+  write_moments(concat(folder, "/", optimizer_file), moments);
   check_written(base::write_file(concat(folder, "/", state_file), state_text(state, folder)));
 }
 
@@ -233,10 +243,16 @@ Checkpoint read_checkpoint(const std::string& folder) {
   state.data = reader.text("data");
   state.settings = reader.text("settings");
   state.device = reader.text("device");
-  const safetensors::File optimizer = safetensors::File::open(concat(folder, "/", optimizer_file));
-  for (const auto& [name, numbers] : {std::pair("first_moment", &checkpoint.moments.first), {"second_moment", &checkpoint.moments.second}})
-    if (optimizer.find(name) != nullptr) *numbers = optimizer.read_f32(name);
   return checkpoint;
+}
+
+std::vector<float> read_moment(const Checkpoint& checkpoint, int which, std::uint64_t elements) {
+  const safetensors::File file = safetensors::File::open(concat(checkpoint.folder, "/", optimizer_file));
+  const safetensors::TensorInfo* found = file.find(moment_names[which]);
+  if (found == nullptr || found->elements() != elements)
+    throw Error(QUERN_BAD_MODEL, concat(file.name(), " has ", found == nullptr ? 0 : found->elements(), " numbers in ", moment_names[which],
+                                        ", and the settings ask for ", elements));
+  return file.read_f32(*found);
 }
 
 std::optional<Checkpoint> last_checkpoint(const std::string& output, std::vector<std::string>& refused) {

@@ -33,14 +33,16 @@ struct RunState {
   std::string device;                // "cpu:0": another one gives other bits
 };
 
+/// The moments of an optimiser, of which a part at a time is in memory.
 struct Moments {
-  std::vector<float> first, second;  // empty where the optimiser has none
+  int count = 0;               // 0: it has none
+  std::uint64_t elements = 0;  // of each
+  std::function<void(int which, std::uint64_t first, std::span<float> numbers)> read;
 };
 
 struct Checkpoint {
   std::string folder;
   RunState state;
-  Moments moments;
 };
 
 /// Makes OUTPUT/checkpoint-STEP and returns its path. `write_trained` writes the trained files into the folder that it is given. Throws
@@ -54,6 +56,8 @@ std::string checkpoint_folder(const std::string& output, std::uint64_t step);
 
 /// Throws Error(QUERN_BAD_MODEL) with what is wrong for a folder that is no whole checkpoint.
 Checkpoint read_checkpoint(const std::string& folder);
+/// A moment of a checkpoint that read_checkpoint() gave. Throws Error(QUERN_BAD_MODEL) where it is not there, or has another number of elements.
+std::vector<float> read_moment(const Checkpoint& checkpoint, int which, std::uint64_t elements);
 
 /// The whole checkpoint of the highest step; one that a save had moved away when it was killed comes back. `refused` gets a sentence for
 /// each later one that is not whole. Nothing: there is none.

@@ -394,11 +394,8 @@ void Trainer::read_trained(const std::string& folder) {
 
 std::string Trainer::save() {
   require_whole_step();
-  Moments moments;
-  moments.first.resize(engine_->layout().elements);
-  moments.second.resize(engine_->layout().elements);
-  if (!engine_->read_moment(0, moments.first)) moments.first.clear();
-  if (!engine_->read_moment(1, moments.second)) moments.second.clear();
+  const Moments moments = {engine_->moments(), engine_->layout().elements,
+                           [&](int which, std::uint64_t first, std::span<float> numbers) { engine_->read_moment(which, first, numbers); }};
   return write_checkpoint(settings_.output_dir, state_, moments, [&](const std::string& into) { write_trained(into); });
 }
 
@@ -448,12 +445,8 @@ void Trainer::resume(const TrainingCallbacks& callbacks) {
   if (before.device != state_.device && callbacks.warning)
     callbacks.warning(concat(checkpoint.folder, " was made by ", before.device, ", and ", state_.device,
                              " continues it: bits will differ"));
-  const std::uint64_t elements = engine_->layout().elements;
-  for (const auto& [which, numbers] : {std::pair(0, &checkpoint.moments.first), {1, &checkpoint.moments.second}}) {
-    if (numbers->empty()) continue;
-    if (numbers->size() != elements || !engine_->write_moment(which, *numbers))
-      throw Error(QUERN_BAD_MODEL, concat(checkpoint.folder, ": optimizer.safetensors is of another layout"));
-  }
+  for (int which = 0; which < engine_->moments(); ++which)
+    engine_->write_moment(which, 0, read_moment(checkpoint, which, engine_->layout().elements));
   read_trained(checkpoint.folder);
   state_ = before;
   state_.device = engine_->device_label();

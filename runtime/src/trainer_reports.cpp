@@ -58,6 +58,10 @@ TrainingMemory Trainer::memory() const {
     for (const training::Example& example : data->examples)
       memory.host += sizeof example + example.ids.size() * sizeof(std::int32_t) + example.labels.size() * sizeof(training::LabelSpan);
   memory.host += std::uint64_t{shape_.vocabulary} * 200;  // as estimate_file() has it
+  // What a save reads: an adapter as a whole, and its copy as bytes; of a model a tensor at a time with its copy in f16.
+  std::uint64_t largest = 0;
+  for (const models::TrainedTensor& tensor : engine_->layout().tensors) largest = std::max(largest, tensor.elements);
+  memory.host += trains_all() ? largest * (sizeof(float) + sizeof(std::uint16_t)) : 2 * engine_->layout().elements * sizeof(float);
   return memory;
 }
 
@@ -198,19 +202,16 @@ std::string Trainer::gradients_json(TrainingEngine& engine) const {
   source.write = [&](std::span<const float> numbers) { engine.write_trained(0, numbers); };
   source.update = [&] { engine.update(1, static_cast<float>(settings_.learning_rate)); };
 
-  std::vector<float> trained(layout.elements), moments[2];
+  std::vector<float> trained(layout.elements);
   engine.read_trained(0, trained);
-  for (const int which : {0, 1}) {
-    moments[which].resize(layout.elements);
-    if (!engine.read_moment(which, moments[which])) moments[which].clear();
-  }
+  std::vector<std::vector<float>> moments(static_cast<std::size_t>(engine.moments()), std::vector<float>(layout.elements));
+  for (int which = 0; which < engine.moments(); ++which) engine.read_moment(which, 0, moments[static_cast<std::size_t>(which)]);
   const std::string before = engine.weights_sum();
   const GradientReport report = check_gradients(source);
   const std::string behind = engine.weights_sum();
   engine.clear();
   engine.write_trained(0, trained);
-  for (const int which : {0, 1})
-    if (!moments[which].empty()) engine.write_moment(which, moments[which]);
+  for (int which = 0; which < engine.moments(); ++which) engine.write_moment(which, 0, moments[static_cast<std::size_t>(which)]);
 
   JsonWriter json;
   json.begin_object();

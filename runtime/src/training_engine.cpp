@@ -508,18 +508,21 @@ void TrainingEngine::read_gradient(std::uint64_t first, std::span<float> numbers
   step_->read(step_graph_->gradient, first * sizeof(float), std::as_writable_bytes(numbers));
 }
 
-bool TrainingEngine::read_moment(int which, std::span<float> numbers) const {
-  const graph::ValueId moment = which == 0 ? update_graph_->first_moment : update_graph_->second_moment;
-  if (moment == graph::no_value) return false;
-  update_->read(moment, 0, std::as_writable_bytes(numbers));
-  return true;
+int TrainingEngine::moments() const noexcept {
+  return (update_graph_->first_moment != graph::no_value ? 1 : 0) + (update_graph_->second_moment != graph::no_value ? 1 : 0);
 }
 
-bool TrainingEngine::write_moment(int which, std::span<const float> numbers) {
-  const graph::ValueId moment = which == 0 ? update_graph_->first_moment : update_graph_->second_moment;
-  if (moment == graph::no_value) return false;
-  update_->write(moment, 0, std::as_bytes(numbers));
-  return true;
+graph::ValueId TrainingEngine::moment(int which) const {
+  if (which < 0 || which >= moments()) throw Error(QUERN_INTERNAL, concat("moment ", which, " of ", moments()));
+  return which == 0 ? update_graph_->first_moment : update_graph_->second_moment;
+}
+
+void TrainingEngine::read_moment(int which, std::uint64_t first, std::span<float> numbers) const {
+  update_->read(moment(which), first * sizeof(float), std::as_writable_bytes(numbers));
+}
+
+void TrainingEngine::write_moment(int which, std::uint64_t first, std::span<const float> numbers) {
+  update_->write(moment(which), first * sizeof(float), std::as_bytes(numbers));
 }
 
 void TrainingEngine::cancel() noexcept {

@@ -87,9 +87,10 @@ class TrainingEngine {
   void read_trained(std::uint64_t first, std::span<float> numbers) const;
   void write_trained(std::uint64_t first, std::span<const float> numbers);
   void read_gradient(std::uint64_t first, std::span<float> numbers) const;
-  /// `which`: 0 the first moment or the momentum, 1 the second. A moment that the optimiser lacks is read as nothing: false.
-  bool read_moment(int which, std::span<float> numbers) const;
-  bool write_moment(int which, std::span<const float> numbers);
+  /// How many moments the optimiser has. Number 0 is the first one or the momentum, 1 the second.
+  int moments() const noexcept;
+  void read_moment(int which, std::uint64_t first, std::span<float> numbers) const;
+  void write_moment(int which, std::uint64_t first, std::span<const float> numbers);
 
   /// SHA-256 of the frozen weights as the devices hold them.
   std::string weights_sum() const;
@@ -129,6 +130,7 @@ class TrainingEngine {
   void load_trained(const gguf::File& file, const models::TrainedTensor& tensor);
   void bind(Program& program, const std::vector<models::StepGraph::Weight>& weights, const gguf::File& file);
   void write_rope_table(const gguf::File& file);
+  graph::ValueId moment(int which) const;
   void forget_loss();
   template <typename Numbers>
   void put(Program& program, graph::ValueId value, const Numbers& numbers);

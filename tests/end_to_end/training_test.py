@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from harness import DATA, PROGRAM, SOURCE, Case, main, real_model
+from harness import DATA, PROGRAM, SANITIZER, SOURCE, Case, main, real_model
 
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import random_model  # noqa: E402
@@ -579,6 +579,24 @@ class Memory(Training):
                     self.assertGreaterEqual(closing["peak_bytes"], parts["devices_bytes"])
                     self.assertLessEqual(closing["peak_bytes"], 1.05 * parts["devices_bytes"])
                     self.assertEqual({step["memory_bytes"] for step in self.steps(log)}, {parts["devices_bytes"]})
+
+    def most_of_the_process(self, name, **changes):
+        """The largest resident set of a run of two steps, in bytes."""
+        path = self.folder / f"{name}.yaml"
+        path.write_text(json.dumps({**lora("llama", base_model=str(self.folder / "wide.gguf"), max_steps=2, warmup_steps=0, micro_batch_size=1,
+                                           test_datasets=None, **ALL, **changes), "output_dir": str(self.folder / name)}))
+        process = subprocess.Popen([PROGRAM, "train", path, "--quiet"], env=self.environment(ON_DEVICE), stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        return 1024 * usage.ru_maxrss
+
+    @unittest.skipIf(SANITIZER, "a sanitizer keeps what was freed")
+    def test_a_save_has_a_part_of_its_numbers_in_memory(self):
+        elements = random_model.write(self.folder / "wide.gguf", DATA / "gguf/micro-llama-q8_0.gguf", dim=512, ffn=2048, layers=2, heads=8, kv_heads=4)
+        without = self.most_of_the_process("without", save_strategy="no")
+        # Both moments would be 8 bytes an element. What is there at a time is a tensor of a million, or as large a part of a moment.
+        self.assertLess(self.most_of_the_process("with", save_steps=1) - without, 2 * elements)
 
     def test_checkpointing_needs_less(self):
         sizes = [self.estimate(lora("llama", gradient_checkpointing=kind))["estimate"]["activations_bytes"] for kind in (False, "selective", True)]
