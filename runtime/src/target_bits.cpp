@@ -27,7 +27,7 @@ struct Reach {
 /// How much the KL of the logits grows with the relative error of a tensor's products, as a share of that of a table that is the head too.
 /// Geometric means of what SmolLM2-135M and the models of tests/data/training showed, with one part at a time in Q4_0. Layers share theirs.
 constexpr Reach whole_model[] = {{"token_embd", 0.58}, {"output.weight", 0.42}};
-constexpr Reach of_layers[] = {{"attn_qkv", 0.8},    {"attn_kv_b", 0.54}, {"attn_v", 0.54},  {"attn_k", 0.15},  {"attn_q", 0.115},
+constexpr Reach of_layers[] = {{"attn_qkv", 0.8},    {"attn_kv_b", 0.54}, {"attn_v", 0.54}, {"attn_k", 0.15},  {"attn_q", 0.115},
                                {"attn_output", 0.3}, {"ffn_gate", 0.2},   {"ffn_up", 0.28}, {"ffn_down", 0.28}};
 constexpr double of_others = 0.3;
 /// Errors of early layers go through more of the model: the first layer counts so much more than the mean, and the last one so much less.
@@ -99,10 +99,8 @@ std::vector<TensorChoice> choose_by_error(const gguf::File& file, const quantize
   std::vector<std::vector<TypeOption>> options(tensors.size());
   in_parallel(threads, tensors.size(), [&](std::uint64_t i) {
     const quern_dtype dtype = choices[i].dtype;
-    if (choices[i].free)
-      options[i] = options_of(file, importance, tensors[i]);
-    else
-      options[i] = {{dtype, dtype == tensors[i].dtype ? tensors[i].bytes : quantize::encoded_bytes(dtype, tensors[i].elements()), 0}};
+    if (choices[i].free) options[i] = options_of(file, importance, tensors[i]);
+    else options[i] = {{dtype, dtype == tensors[i].dtype ? tensors[i].bytes : quantize::encoded_bytes(dtype, tensors[i].elements()), 0}};
   });
   std::uint64_t least = 0, elements = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

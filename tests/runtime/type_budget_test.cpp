@@ -83,10 +83,8 @@ TEST(TypeBudget, ManyTensorsAreNoWorseThanOneTypeForAll) {
     const Sum same = sum_of(options, std::vector<std::size_t>(options.size(), type));
     const Sum sum = sum_of(options, least_error(options, same.bytes));
     EXPECT_LE(sum.bytes, same.bytes);
-    if (type == 0 || type == 4)
-      EXPECT_LE(sum.error, same.error * (1 + 1e-12));  // all have that type, but where a smaller one is better
-    else
-      EXPECT_LT(sum.error, 0.9 * same.error);
+    if (type == 0 || type == 4) EXPECT_LE(sum.error, same.error * (1 + 1e-12));  // all have that type, but where a smaller one is better
+    else EXPECT_LT(sum.error, 0.9 * same.error);
   }
 }
 

@@ -147,4 +147,29 @@ void BlockLayout::unpack(const std::byte* bytes, Block& block) const noexcept {
   for (int i = 0; i < elements_; ++i) block.codes[i] = numbers_[static_cast<std::size_t>(block.codes[i])];
 }
 
+void values_of(const BlockLayout& layout, const Block& block, float* values) noexcept {
+  const int n = layout.group();
+  for (int g = 0; g < layout.groups(); ++g) {
+    const float* const codes = block.codes + n * g;
+    float* const to = values + n * g;
+    const auto each = [&](const auto& value) {
+      for (int i = 0; i < n; ++i) to[i] = value(codes[i]);
+    };
+    switch (layout.formula()) {
+      case QUERN_FORMULA_OFFSET: each([&](float code) { return block.scale * code + block.minimum; }); break;
+      case QUERN_FORMULA_SUPER_SYMMETRIC:
+        each([by = block.scale * static_cast<float>(block.scales[g])](float code) { return by * code; });
+        break;
+      case QUERN_FORMULA_SUPER_ZERO:
+        each([&, zero = static_cast<float>(block.zero)](float code) { return block.scale * (code - zero); });
+        break;
+      case QUERN_FORMULA_SUPER_OFFSET:
+        each([by = block.scale * static_cast<float>(block.scales[g]),
+              less = block.minimum * static_cast<float>(block.minima[g])](float code) { return by * code - less; });
+        break;
+      default: each([&](float code) { return block.scale * code; });  // unpack() gives what a code of a table stands for
+    }
+  }
+}
+
 }  // namespace quern::quantize

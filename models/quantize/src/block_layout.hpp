@@ -72,18 +72,7 @@ class BlockLayout {
   std::vector<float> numbers_;  // of the codes, where these are no integers
 };
 
-/// Element i of the block, rounded once.
-inline float value_of(const BlockLayout& layout, const Block& block, int i) noexcept {
-  const int g = i / layout.group();
-  const float code = block.codes[i];
-  switch (layout.formula()) {
-    case QUERN_FORMULA_SYMMETRIC: return block.scale * code;
-    case QUERN_FORMULA_OFFSET: return block.scale * code + block.minimum;
-    case QUERN_FORMULA_SUPER_SYMMETRIC: return block.scale * static_cast<float>(block.scales[g]) * code;
-    case QUERN_FORMULA_SUPER_TABLE: return block.scale * code;  // unpack() gives what a code stands for
-    case QUERN_FORMULA_SUPER_ZERO: return block.scale * (code - static_cast<float>(block.zero));
-    default: return block.scale * static_cast<float>(block.scales[g]) * code - block.minimum * static_cast<float>(block.minima[g]);
-  }
-}
+/// The elements of the block, each rounded once.
+void values_of(const BlockLayout& layout, const Block& block, float* values) noexcept;
 
 }  // namespace quern::quantize

@@ -33,21 +33,10 @@ class GroupFit {
 
   /// The best scale of the type for codes around the zero point. `usual` is the one that rounding has.
   void try_zero(int zero, float usual) noexcept {
-    const Limits limits = limits_of(zero);
     keep_best(usual, zero);
-    float scale = 0, explained = 0;
-    const auto consider = [&](float inverse) {
-      const Sums s = sums_of<n>(x_, w_, inverse, 0, limits);
-      if (!(s.xc > 0) || !(s.xc * s.xc > explained * s.cc)) return false;
-      explained = s.xc * s.xc / s.cc;
-      scale = s.xc / s.cc;
-      return true;
-    };
-    constexpr float wider = 2 * step / most_code;  // a group of 128 gains from scales that are farther off
-    for (int k = -steps; k <= steps; ++k) consider((1 + wider * static_cast<float>(k)) * inverse_of(usual));
-    for (int round = 0; round < rounds; ++round)
-      if (!consider(inverse_of(scale))) break;
-    keep_best(scale, zero);
+    ScaleSearch<n> search(x_, w_, limits_of(zero), true);
+    search.consider_around(1, 2 * step / most_code, inverse_of(usual));  // a group of 128 gains from scales that are farther off
+    keep_best(search.refined(), zero);
   }
 
   bool found() const noexcept { return std::isfinite(least_); }

@@ -74,7 +74,7 @@ void decode(quern_dtype dtype, std::span<const std::byte> bytes, std::span<float
   Block numbers;
   for (std::size_t at = 0; at < out.size(); at += block) {
     layout->unpack(bytes.data() + at / block * layout->bytes(), numbers);
-    for (int i = 0; i < layout->elements(); ++i) out[at + static_cast<std::size_t>(i)] = value_of(*layout, numbers, i);
+    values_of(*layout, numbers, out.data() + at);
   }
 }
 

@@ -29,9 +29,11 @@ const Fits& fits() noexcept {
 }
 
 double error_of(const BlockLayout& layout, const Block& block, const float* x, const float* weights) {
+  float values[most_elements];
+  values_of(layout, block, values);
   double error = 0;
   for (int i = 0; i < layout.elements(); ++i) {
-    const double off = static_cast<double>(x[i]) - value_of(layout, block, i);
+    const double off = static_cast<double>(x[i]) - values[i];
     error += weights[i] * off * off;
   }
   return error;

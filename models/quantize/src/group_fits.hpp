@@ -86,23 +86,46 @@ inline float extreme(const float* x, int n) noexcept {
   return best;
 }
 
-/// The scale of x = scale * code.
+/// The scale of x = scale * code: of all candidates the one whose codes explain most of the weighted squares.
+template <int n>
+class ScaleSearch {
+ public:
+  /// With `positive`, candidates whose scale would not be above 0 do not count.
+  ScaleSearch(const float* x, const float* w, Limits limits, bool positive) : x_(x), w_(w), limits_(limits), positive_(positive) {}
+
+  /// Candidates at and around at * inverse, so far from each other.
+  void consider_around(float at, float apart, float inverse) noexcept {
+    for (int k = -steps; k <= steps; ++k) consider((at + apart * static_cast<float>(k)) * inverse);
+  }
+
+  /// The scale that was found, as its own codes have it.
+  float refined() noexcept {
+    for (int round = 0; round < rounds; ++round)
+      if (!consider(inverse_of(scale_))) break;
+    return scale_;
+  }
+
+ private:
+  bool consider(float inverse) noexcept {
+    const Sums s = sums_of<n>(x_, w_, inverse, 0, limits_);
+    if (!(s.cc > 0) || (positive_ && !(s.xc > 0)) || !(s.xc * s.xc > explained_ * s.cc)) return false;
+    explained_ = s.xc * s.xc / s.cc;
+    scale_ = s.xc / s.cc;
+    return true;
+  }
+
+  const float *x_, *w_;
+  Limits limits_;
+  bool positive_;
+  float scale_ = 0, explained_ = 0;
+};
+
 template <int n>
 float fit_scale(const float* x, const float* w, Limits limits) noexcept {
-  const float largest = extreme(x, n);
-  float scale = 0, best = 0;  // the sum of squares that the codes explain
-  const auto consider = [&](float inverse) {
-    const Sums s = sums_of<n>(x, w, inverse, 0, limits);
-    if (!(s.cc > 0) || !(s.xc * s.xc > best * s.cc)) return false;
-    best = s.xc * s.xc / s.cc;
-    scale = s.xc / s.cc;
-    return true;
-  };
-  for (const float end : {limits.low, limits.high})
-    for (int k = -steps; k <= steps; ++k) consider((end + step * static_cast<float>(k)) * inverse_of(largest));
-  for (int round = 0; round < rounds; ++round)
-    if (!consider(inverse_of(scale))) break;
-  return scale;
+  const float inverse = inverse_of(extreme(x, n));
+  ScaleSearch<n> search(x, w, limits, false);
+  for (const float end : {limits.low, limits.high}) search.consider_around(end, step, inverse);
+  return search.refined();
 }
 
 struct Line {
