@@ -25,7 +25,11 @@
 namespace quern::cli {
 namespace {
 
-YamlPosition position_of(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
+int lines_of(std::string_view text) {
+  int lines = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) lines += text[i] == '\n' || (text[i] == '\r' && text.substr(i + 1, 1) != "\n") ? 1 : 0;
+  return lines;
+}
 
 /// Shared with what its aliases stand in; never changed once it is whole.
 struct YamlValue {
@@ -41,9 +45,14 @@ using SharedYaml = std::shared_ptr<const YamlValue>;
 
 class YamlBuilder : public YAML::EventHandler {
  public:
-  explicit YamlBuilder(const std::string& name) : name_(name) {}
+  YamlBuilder(const std::string& name, int lines) : name_(name), lines_(lines) {}
 
   SharedYaml root() const { return root_; }
+
+  /// A value that is left out at the end of the text has its place in the line that was put behind it.
+  YamlPosition position_of(const YAML::Mark& mark) const {
+    return mark.line < lines_ ? YamlPosition{mark.line + 1, mark.column + 1} : YamlPosition{lines_, 1};
+  }
 
   [[noreturn]] void refuse(YamlPosition at, const std::string& text) const {
     throw Failure(exit_usage, concat(name_, at.line > 0 ? concat(":", at.line) : std::string(), ": ", text));
@@ -178,6 +187,7 @@ class YamlBuilder : public YAML::EventHandler {
   }
 
   const std::string& name_;
+  int lines_;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, SharedYaml> anchors_;
   SharedYaml root_;
@@ -218,7 +228,7 @@ void refuse_control_characters(std::string_view text, const YamlBuilder& builder
 }  // namespace
 
 YamlFile parse_yaml(std::string_view text, const std::string& name) {
-  YamlBuilder builder(name);
+  YamlBuilder builder(name, lines_of(text));
   if (text.size() > YamlLimits::bytes)
     builder.refuse({}, concat("the file has ", text.size(), " bytes; a settings file has at most ", YamlLimits::bytes));
   refuse_control_characters(text, builder);
@@ -229,7 +239,8 @@ YamlFile parse_yaml(std::string_view text, const std::string& name) {
   } catch (const YAML::Exception& problem) {
     if (problem.msg == YAML::ErrorMsg::DOC_IN_SCALAR && problem.mark.pos >= static_cast<int>(text.size()))
       builder.refuse({}, "not YAML: a quote is still open at the end of the file");
-    builder.refuse(problem.mark.is_null() ? YamlPosition{} : position_of(problem.mark), concat("not YAML: ", printable(problem.msg)));
+    builder.refuse(problem.mark.is_null() ? YamlPosition{} : builder.position_of(problem.mark),
+                   concat("not YAML: ", printable(problem.msg)));
   }
   const SharedYaml root = builder.root();
   if (!root || root->json == "null") builder.refuse({}, "the file has no settings");

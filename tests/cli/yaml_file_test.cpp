@@ -85,6 +85,11 @@ TEST(Yaml, PositionsAreThoseOfKeysAndItems) {
   EXPECT_EQ(nlohmann::json::parse(places_json(file, "cfg.yaml")).at("lora.r"), "cfg.yaml:4");
 }
 
+TEST(Yaml, AValueLeftOutAtTheEndHasItsPlaceInTheText) {
+  EXPECT_EQ(parse_yaml("a:\n  - &x", "t.yaml").positions.at("a[0]").line, 2);
+  EXPECT_EQ(parse_yaml("a: &x\r\n  -", "t.yaml").positions.at("a[0]").line, 2);
+}
+
 TEST(Yaml, AliasesAreWrittenOut) {
   const YamlFile file = parse_yaml("a: &x {b: [1]}\nc: *x\n", "cfg.yaml");
   EXPECT_EQ(file.json, R"({"a":{"b":[1]},"c":{"b":[1]}})");

@@ -14,8 +14,9 @@ namespace quern::quantize {
 namespace {
 
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
-constexpr std::size_t most_name = 240;       // with ".in_sum2" it is a name of a GGUF file
-constexpr std::uint32_t chunk_tokens = 512;  // what its chunks have unless somebody asked for others; the file does not have the number
+constexpr std::uint32_t most_entries = 65536;  // one of few numbers takes ten times its bytes in memory
+constexpr std::size_t most_name = 240;         // with ".in_sum2" it is a name of a GGUF file
+constexpr std::uint32_t chunk_tokens = 512;    // what its chunks have unless somebody asked for others; the file does not have the number
 
 class Reader {
  public:
@@ -56,6 +57,7 @@ Importance importance_of_dat(const std::string& path) {
   Importance made;
   made.chunk_tokens = chunk_tokens;
   const std::uint32_t entries = reader.count("the number of entries", 12, 1);
+  if (entries > most_entries) throw reader.bad(concat("the number of entries is ", entries, "; at most ", most_entries, " are read"));
   for (std::uint32_t i = 0; i < entries; ++i) {
     const std::string name(reader.take(reader.count("the length of a name", 1, 1), "a name"));
     if (name.size() > most_name) throw reader.bad(concat("a name has ", name.size(), " bytes; at most ", most_name, " are read"));

@@ -114,6 +114,7 @@ TEST(Importance, HostileNumbersAreRefusedByName) {
       {word(1) + word(1) + "a" + word(-1) + word(1) + word(1.0f), "number of chunks"},
       {word(1) + word(1) + "a" + word(1) + word(1) + word(-1.0f), "-1"},
       {word(2) + word(1) + "a" + word(1) + word(1) + word(1.0f) + word(1) + "a" + word(1) + word(1) + word(1.0f), "twice"},
+      {word(65537) + std::string(12 * 65537, '\0'), "at most 65536"},
       {word(1) + word(1) + "a" + word(0) + word(1) + word(3e38f), "must fit f32"},  // in chunks of 512 tokens
       {word(1) + word(241) + std::string(241, 'a') + word(1) + word(1) + word(1.0f), "has 241 bytes; at most 240"},
   };

@@ -73,7 +73,10 @@ class LifeOfTraining final : public Life {
       text_of("quern_trainer_example_json", [&](quern_text** text) { return quern_trainer_example_json(trainer, 0, text); });
       text_of(
           "quern_training_evaluate_json",
-          [&](quern_text** text) { return quern_training_evaluate_json(runtime, settings, subject_.model.c_str(), nullptr, nullptr, text); }, false);
+          [&](quern_text** text) {
+            return quern_training_evaluate_json(runtime, settings, subject_.model.c_str(), nullptr, nullptr, text);
+          },
+          false);
     }
     quern_trainer_release(trainer);
     quern_training_release(resumed);

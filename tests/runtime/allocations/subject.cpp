@@ -22,12 +22,12 @@ bool write_file(const std::string& path, const std::string& text) {
 bool fill_caches(Subject& subject) {
   subject.hub = subject.cache + "/hub";
   const std::string commit(40, 'a'), repository = subject.hub + "/models--owner--name", stored = subject.cache + "/models/41d34d1074dc3a05";
+  std::string source = R"({"files": [{"name": "m-Q4_0.gguf", "bytes": 4, "sha256": ")";
+  source.append(64, '0').append(R"("}], "url": ")").append(url_model).append("\"}");
   return write_file(subject.cache + "/data.jsonl", "{\"input_ids\": [1, 2, 3, 4]}\n{\"input_ids\": [5, 6, 7]}\n") &&
          write_file(repository + "/refs/main", commit) && write_file(repository + "/snapshots/" + commit + "/name-Q8_0.gguf", "GGUF") &&
          write_file(repository + "/snapshots/" + commit + "/more/README.md", "words") && write_file(stored + "/m-Q4_0.gguf", "GGUF") &&
-         write_file(stored + "/source.json", std::string("{\"url\": \"") + url_model +
-                                                 "\", \"files\": [{\"name\": \"m-Q4_0.gguf\", \"bytes\": 4, \"sha256\": \"" +
-                                                 std::string(64, '0') + "\"}]}");
+         write_file(stored + "/source.json", source);
 }
 
 /// Puts another template in place of the model's, which must be no shorter.

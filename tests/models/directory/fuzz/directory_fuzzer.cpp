@@ -1,4 +1,4 @@
-// Fuzzes the files of a directory that say what its model is, beside weights and a vocabulary that are sound.
+// Fuzzes one file of a directory, whose other files are sound.
 //
 //   byte 0   which file: see names
 //   rest     the file
@@ -15,14 +15,11 @@ namespace {
 
 using namespace quern;
 
-constexpr std::string_view names[] = {"config.json",
-                                      "generation_config.json",
-                                      "tokenizer_config.json",
-                                      "model.safetensors.index.json",
-                                      "quantize_config.json",
-                                      "README.md",
-                                      "chat_template.jinja",
-                                      "adapter_config.json"};
+constexpr std::string_view names[] = {"config.json",           "generation_config.json",
+                                      "tokenizer_config.json", "model.safetensors.index.json",
+                                      "quantize_config.json",  "README.md",
+                                      "chat_template.jinja",   "adapter_config.json",
+                                      "model.safetensors"};
 
 /// Puts a file aside for one input, so that another is looked for.
 class Aside {

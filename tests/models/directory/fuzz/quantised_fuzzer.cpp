@@ -47,16 +47,11 @@ void write_sound_files(const std::string& folder, std::string_view module) {
     std::string_view name;
     std::vector<std::uint64_t> shape;
   };
-  const Weight weights[] = {{"model.embed_tokens", {vocabulary, width}},
-                            {"model.layers.0.input_layernorm", {width}},
-                            {"model.layers.0.post_attention_layernorm", {width}},
-                            {"model.layers.0.self_attn.q_proj", {width, width}},
-                            {"model.layers.0.self_attn.k_proj", {head, width}},
-                            {"model.layers.0.self_attn.v_proj", {head, width}},
-                            {"model.layers.0.self_attn.o_proj", {width, width}},
-                            {"model.layers.0.mlp.gate_proj", {width, width}},
-                            {"model.layers.0.mlp.up_proj", {width, width}},
-                            {"model.layers.0.mlp.down_proj", {width, width}}};
+  const Weight weights[] = {{"model.embed_tokens", {vocabulary, width}},          {"model.layers.0.input_layernorm", {width}},
+                            {"model.layers.0.post_attention_layernorm", {width}}, {"model.layers.0.self_attn.q_proj", {width, width}},
+                            {"model.layers.0.self_attn.k_proj", {head, width}},   {"model.layers.0.self_attn.v_proj", {head, width}},
+                            {"model.layers.0.self_attn.o_proj", {width, width}},  {"model.layers.0.mlp.gate_proj", {width, width}},
+                            {"model.layers.0.mlp.up_proj", {width, width}},       {"model.layers.0.mlp.down_proj", {width, width}}};
   static const std::vector<std::byte> zeros(2 * width * width);
   std::vector<safetensors::NewTensor> list;
   std::string map = "\"" + std::string(norm) + "\": \"module.safetensors\"";
