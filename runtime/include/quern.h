@@ -394,11 +394,11 @@ QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, c
 /* What the file of a model or of an adapter has, without loading it, as one JSON object. An adapter is a PEFT folder, its
  * adapter_model.safetensors, or a GGUF file.
  * Of a model: {"file", "file_bytes", "kind": "model", "format", "version", "architecture", "name", "parameters", "context_length",
- * "vocabulary_size", "chat_template", "shape", "refusal", "warnings", "weights", "metadata", "tensors"}.
+ * "vocabulary_size", "chat_template", "shape", "refusal", "warnings", "notes", "weights", "metadata", "tensors"}.
  * Of an adapter: {"file", "file_bytes", "kind": "adapter", "format": "peft" or "gguf", "version", "architecture", "name", "base_model",
  * "parameters", "adapter", "refusal", "weights", "metadata", "tensors"}.
  * "adapter" has {ranks, alphas, rslora, scales, dropout, targets, layers, matrices, tensors}. It is null where "refusal" has the reason why
- * the adapter cannot be used. "warnings" is a list as of quern_vocabulary_warning. "shape" has {hidden, feed_forward, layers, heads,
+ * the adapter cannot be used. "warnings" is a list as of quern_vocabulary_warning, "notes" one of how weights are read. "shape" has {hidden, feed_forward, layers, heads,
  * kv_heads, head_size ...}. "weights" has bytes by dtype. "metadata" has the values by key; an array longer than 16 is {"type", "count"}. "tensors" is a
  * list of {name, dtype, shape, bytes}. A field that the file lacks is null. A string of more than 64 KiB, the template too, is {"type",
  * "bytes"}. Keys and tensors behind 2 MiB of each's text are left out and counted in "metadata_left_out" and

@@ -145,7 +145,8 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   std::shared_ptr<Model> model(new Model);
   model->path_ = path;
   model->file_bytes_ = file.file_bytes();
-  for (const std::string& note : file.notes()) runtime->log(QUERN_LOG_WARN, concat(path, ": ", note));
+  for (const gguf::Note& note : file.notes())
+    if (note.warns) runtime->log(QUERN_LOG_WARN, concat(path, ": ", note.text));
   model->shape_ = models::read_hyperparameters(file);
   model->vocabulary_ = std::make_unique<Vocabulary>(file, options.tokenizer_pre);
   if (const std::string& warning = model->vocabulary_->warning(); !warning.empty())

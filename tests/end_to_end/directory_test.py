@@ -107,6 +107,28 @@ class Refusals(DirectoryCase):
         self.edit(self.model / "config.json", model_type="mamba", architectures=["MambaForCausalLM"])
         self.refused("config.json", "'model_type' is 'mamba'")
 
+    def test_a_template_that_does_not_end_is_refused(self):
+        template = self.model / "chat_template.jinja"
+        template.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+        self.assertEqual(self.quern("run", self.model, "a", "--max-tokens", "1").code, 0)
+        for source, words in (("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps"),
+                              ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "nests deeper"),
+                              ("{% for m in messages recursive %}{{ loop(messages) }}{% endfor %}", "nests deeper")):
+            with self.subTest(source):
+                template.write_text(source)
+                self.assert_fails(4, ("chat template, line 1", words), "run", self.model, "a")
+
+    def test_an_expression_that_backtracks_is_refused(self):
+        file = self.model / "tokenizer.json"
+        plain = json.loads(file.read_text())
+        for expression in ("(a|a)*b", "(a*)*b", "a*a*a*b"):
+            with self.subTest(expression):
+                split = {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
+                byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+                file.write_text(json.dumps({**plain, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]}}))
+                self.assertEqual(self.quern("tokenize", self.model, "bbb").code, 0)
+                self.assert_fails(4, ("takes more steps than a text of",), "tokenize", self.model, "a" * 20000)
+
     def test_a_folder_of_something_else_is_named(self):
         shutil.rmtree(self.model)
         self.model.mkdir()

@@ -75,6 +75,19 @@ class Gptq(QuantisedCase):
         self.each({"v2-that-says-v1": (packers.gptq(4, 32, version=2, sym=True, claims=1), {"layers": 1}),
                    "v1-that-says-v2": (packers.gptq(8, 128, version=1, sym=True, claims=2), {"layers": 1})})
 
+    def test_what_was_chosen_for_zero_points_is_said(self):
+        for name, packer, words, warns in (
+                ("agrees", packers.gptq(4, 32, version=1, sym=True), "7 of its weights store zero points less one (GPTQ v1), by their content", False),
+                ("contradicts", packers.gptq(4, 32, version=2, sym=True, claims=1),
+                 "7 of its weights store zero points as they are (GPTQ v2), by their content; 'checkpoint_format' says otherwise", True),
+                ("stated", packers.gptq(4, 32, version=2), "7 of its weights store zero points as they are (GPTQ v2), as 'checkpoint_format' says", False)):
+            with self.subTest(name):
+                packed, _ = self.pair(packer, name, layers=1)
+                self.assertEqual(self.quern_json("show", packed)["notes"], [words])
+                self.assertIn(words, self.quern("show", packed).out.decode())
+                result = self.quern("run", packed, "a", "--raw", "--max-tokens", "1")
+                self.assertEqual(words in result.err, warns, result.err)
+
     def test_an_old_directory_has_its_fields_in_a_file_of_their_own(self):
         packed, plain = self.pair(packers.gptq(4, 32), "old", layers=1)
         config = json.loads((packed / "config.json").read_text())

@@ -90,6 +90,8 @@ std::string page(const Json& json, bool tensors) {
     else if (member.key() == "refusal") put_row(out, "refusal", words(value));  // a sentence is not cut
     else if (member.key() == "warnings")
       for (const Json& warning : value) put_row(out, "warning", words(warning));
+    else if (member.key() == "notes")
+      for (const Json& note : value) put_row(out, "note", words(note));
     else if (member.key() == "file_bytes" && value.is_number_unsigned()) put_row(out, "file size", byte_words(value.get<std::uint64_t>()));
     else if (!value.is_structured()) put_row(out, member.key(), shortened(words(value)));
   }

@@ -39,6 +39,12 @@ struct StoredZeros {
   }
 };
 
+/// What is added to stored zero points, and what is said of it. The content of symmetric ones decides, whatever the field says.
+struct Version {
+  std::uint32_t more;
+  gguf::Note note;
+};
+
 /// The zero point of symmetric codes is the middle. Some files say that they store it less one, and store it itself; others the other way.
 std::optional<std::uint32_t> more_for_middle(const StoredZeros& zeros, std::uint64_t groups) {
   const std::uint32_t middle = 1u << (zeros.of.bits - 1), first = zeros.stored(0, 0);
@@ -47,6 +53,22 @@ std::optional<std::uint32_t> more_for_middle(const StoredZeros& zeros, std::uint
     for (std::uint64_t row = 0; row < zeros.rows; ++row)
       if (zeros.stored(row, group) != first) return std::nullopt;
   return middle - first;
+}
+
+Version version_of(const ModuleContext& context, const StoredTensor& zeros, StoredZeros stored, std::uint64_t groups) {
+  const std::uint32_t stated = context.quantisation.zeros_less_one ? 1 : 0;
+  const auto way = [](std::uint32_t more) {
+    return more == 1 ? "store zero points less one (GPTQ v1)" : "store zero points as they are (GPTQ v2)";
+  };
+  if (context.quantisation.symmetric) {
+    const std::vector<std::byte> words = context.read(zeros);
+    stored.words = words;
+    if (const std::optional<std::uint32_t> found = more_for_middle(stored, groups))
+      return {*found,
+              {concat(way(*found), ", by their content", *found == stated ? "" : "; 'checkpoint_format' says otherwise"),
+               *found != stated}};
+  }
+  return {stated, {concat(way(stated), ", as 'checkpoint_format' says"), false}};
 }
 
 }  // namespace
@@ -80,12 +102,12 @@ QuantisedWeight gptq_weight(const ModuleContext& context, const QuantisedModule&
   if (made.dtype == QUERN_DTYPE_NONE)
     throw context.refused(QUERN_UNSUPPORTED, codes, concat("has groups of ", group, " columns; multiples of 32 are read"));
   const quern_dtype scale_type = safetensors::float_type(scales.info.dtype);
-  made.change = [=, format = made.dtype, less_one = how.zeros_less_one, symmetric = how.symmetric, group_of = std::move(group_of),
-                 expands = !made.expanded.empty(), where_scales = context.where(scales),
-                 where_zeros = context.where(zeros)](gguf::LyingPieces lying) {
+  Version version = version_of(context, zeros, {{}, of, rows}, columns / group);
+  made.zeros = std::move(version.note);
+  made.change = [=, format = made.dtype, more = version.more, group_of = std::move(group_of), expands = !made.expanded.empty(),
+                 where_scales = context.where(scales), where_zeros = context.where(zeros)](gguf::LyingPieces lying) {
     const std::vector<float> scale = models::decode_floats(scale_type, lying[2]);
-    StoredZeros stored{lying[1], of, rows, less_one ? 1u : 0u};
-    if (symmetric) stored.more = more_for_middle(stored, columns / group).value_or(stored.more);
+    const StoredZeros stored{lying[1], of, rows, more};
     Codes blocks{format, rows, columns, group, {}, {}, {}, group_of};
     blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
       read_rows(lying[0], of, rows, columns, first, count, out);

@@ -45,6 +45,7 @@ struct QuantisedWeight {
   quern_dtype dtype = QUERN_DTYPE_NONE;
   gguf::TensorChange change;
   std::string_view expanded;  ///< why it is no block format; empty if it is one
+  gguf::Note zeros = {};      ///< how its zero points are read, where files differ
 };
 
 /// The modules of a directory, in the order of their first tensors, and which tensors are part of one.

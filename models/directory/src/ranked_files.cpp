@@ -60,22 +60,27 @@ Json template_with(const std::string& begin, const Json::List& special) {
 JsonFile as_tokenizer_json(const std::string& path, Ranked ranked) {
   RankedBpe bpe = naming(path, [&] { return bpe_of_ranks(ranked.tokens); });
   Json::Members vocabulary;
+  vocabulary.reserve(bpe.texts.size());
   for (std::size_t rank = 0; rank < bpe.texts.size(); ++rank)
     if (!bpe.texts[rank].empty()) vocabulary.push_back({std::move(bpe.texts[rank]), Json(ranked.first_id + rank)});
   Json::List merges;
+  merges.reserve(bpe.merges.size());
   for (std::string& merge : bpe.merges) merges.emplace_back(std::move(merge));
   Json post_processor = ranked.begin ? template_with(*ranked.begin, ranked.special) : Json();
-  const Json model = json_object({{"type", json_text("BPE")},
-                                  {"ignore_merges", Json(true)},
-                                  {"vocab", Json(std::move(vocabulary))},
-                                  {"merges", Json(std::move(merges))}});
-  Json whole = json_object({{"added_tokens", Json(std::move(ranked.special))},
-                            {"normalizer", ranked.form_c ? json_object({{"type", json_text("NFC")}}) : Json()},
-                            {"pre_tokenizer", byte_level_matches(ranked.expression)},
-                            {"post_processor", std::move(post_processor)},
-                            {"decoder", byte_level(true)},
-                            {"model", model}});
-  return JsonFile::made_of(path, std::move(whole));
+  // Moved one by one: json_object() copies what it is given.
+  Json::Members model;
+  model.push_back({"type", json_text("BPE")});
+  model.push_back({"ignore_merges", Json(true)});
+  model.push_back({"vocab", Json(std::move(vocabulary))});
+  model.push_back({"merges", Json(std::move(merges))});
+  Json::Members whole;
+  whole.push_back({"added_tokens", Json(std::move(ranked.special))});
+  whole.push_back({"normalizer", ranked.form_c ? json_object({{"type", json_text("NFC")}}) : Json()});
+  whole.push_back({"pre_tokenizer", byte_level_matches(ranked.expression)});
+  whole.push_back({"post_processor", std::move(post_processor)});
+  whole.push_back({"decoder", byte_level(true)});
+  whole.push_back({"model", Json(std::move(model))});
+  return JsonFile::made_of(path, Json(std::move(whole)));
 }
 
 // tekken.json
@@ -131,13 +136,16 @@ std::vector<std::string> tekken_tokens(const JsonFile& file, std::uint64_t count
   if (list == nullptr || list->list() == nullptr) throw file.bad(field, "is missing or is not a list");
   if (list->list()->size() < count) throw file.bad(field, concat("has ", list->list()->size(), " entries, and 'config' asks for ", count));
   std::vector<std::string> tokens;
+  tokens.reserve(count);
   for (std::size_t at = 0; at < count; ++at) {
     const Json& token = (*list->list())[at];
     const auto rank = count_of(file, "vocab.rank", token.find("rank"), 0, most_tokens);
-    const auto bytes = text_of(file, "vocab.token_bytes", token.find("token_bytes"));
-    if (rank != at || !bytes || bytes->empty())
+    const Json* const bytes = token.find("token_bytes");
+    if (rank != at || bytes == nullptr || bytes->text() == nullptr || bytes->text()->empty())
       throw file.bad(field, concat("has entry ", at, " without 'token_bytes', or with another 'rank' than ", at));
-    tokens.push_back(naming(file.path(), [&] { return decode_base64(concat("vocab.token_bytes of rank ", at), *bytes); }));
+    try {
+      tokens.push_back(decode_base64("vocab.token_bytes", *bytes->text()));
+    } catch (const Error& error) { throw Error(error.code(), concat(file.path(), ": rank ", at, ": ", error.what())); }
   }
   return tokens;
 }

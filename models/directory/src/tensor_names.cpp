@@ -127,12 +127,16 @@ gguf::AssembledTensor assembled(const StoredTensor& stored, const std::string& f
   return made;
 }
 
+/// Weights by what is to be said of them, and whether it warns.
+using Counts = std::map<std::pair<std::string, bool>, std::uint64_t>;
+
 gguf::AssembledTensor assembled(const ModuleContext& context, const QuantisedModule& module, const Target& target, const Family& family,
-                                const Shape& shape, std::uint32_t first_file, std::map<std::string, std::uint64_t>& expanded) {
+                                const Shape& shape, std::uint32_t first_file, Counts& counts) {
   QuantisedWeight weight = quantised_weight(context, module);
   const auto refused = [&](quern_status code, std::string_view text) { return context.refused(code, *weight.first, text); };
   const std::uint64_t heads = checked_heads(permuted_heads(target.rows, family, shape), weight.rows, shape, refused);
-  if (!weight.expanded.empty()) ++expanded[concat("are expanded to ", graph::dtype_name(weight.dtype), ", since ", weight.expanded)];
+  if (!weight.expanded.empty()) ++counts[{concat("are expanded to ", graph::dtype_name(weight.dtype), ", since ", weight.expanded), true}];
+  if (!weight.zeros.text.empty()) ++counts[{weight.zeros.text, weight.zeros.warns}];
   gguf::AssembledTensor made;
   made.tensor.name = target.name;
   made.tensor.n_dims = 2;
@@ -173,7 +177,7 @@ AssembledTensors assembled_tensors(const Shards& shards, const Family& family, c
   };
   const ModuleContext context{shards, quantisation};
   const Modules modules = find_modules(context);
-  std::map<std::string, std::uint64_t> expanded;
+  Counts counts;
   std::size_t next = 0;  // of the modules, each at the place of its first tensor
   for (std::size_t i = 0; i < shards.tensors.size(); ++i) {
     const StoredTensor& stored = shards.tensors[i];
@@ -185,7 +189,7 @@ AssembledTensors assembled_tensors(const Shards& shards, const Family& family, c
     } else if (modules.of[i] == next) {
       const QuantisedModule& module = modules.all[next++];
       if (const auto target = place(stored, concat(module.name, ".weight")))
-        all.push_back(assembled(context, module, *target, family, shape, first_file, expanded));
+        all.push_back(assembled(context, module, *target, family, shape, first_file, counts));
     }
   }
   if (!shape.rope_factors.empty()) {
@@ -198,7 +202,7 @@ AssembledTensors assembled_tensors(const Shards& shards, const Family& family, c
     all.push_back(std::move(factors));
   }
   AssembledTensors made{std::move(all), {}};
-  for (const auto& [how, count] : expanded) made.notes.push_back(concat(count, " of its weights ", how));
+  for (const auto& [what, count] : counts) made.notes.push_back({concat(count, " of its weights ", what.first), what.second});
   return made;
 }
 

@@ -33,7 +33,7 @@ const NameTable& name_table() noexcept;
 
 struct AssembledTensors {
   std::vector<gguf::AssembledTensor> all;
-  std::vector<std::string> notes;  // of weights that are not read in the format that they have
+  std::vector<gguf::Note> notes;  // of weights that are not read in the format that they have, and of what was chosen
 };
 
 /// All tensors that the graph reads; those that no inference needs are left out. Shards are numbered from `first_file` on. Throws

@@ -70,7 +70,7 @@ File File::assemble(Assembly parts) {
   return File(std::move(contents));
 }
 
-const std::vector<std::string>& File::notes() const noexcept { return contents_->notes; }
+const std::vector<Note>& File::notes() const noexcept { return contents_->notes; }
 
 std::vector<std::span<const std::byte>> File::lying(const TensorInfo& tensor) const {
   const Contents::Origin* const origin = contents_->origin_of(tensor);

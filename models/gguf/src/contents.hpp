@@ -31,7 +31,7 @@ struct File::Contents {
     TensorChange change;
     std::vector<LyingPiece> further;
   };
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
   std::vector<Origin> origins;  ///< of an assembly, one for each tensor
 
   /// Null for a tensor of a GGUF file. `tensor` is one of tensors.

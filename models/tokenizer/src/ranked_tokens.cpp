@@ -32,34 +32,40 @@ std::string spelled(std::string_view bytes) {
 /// Ranks by bytes.
 class RankTable {
  public:
-  explicit RankTable(std::span<const std::string> tokens) : tokens_(tokens), slots_(std::bit_ceil(2 * tokens.size() + 1), none) {
+  explicit RankTable(std::span<const std::string> tokens) : tokens_(tokens), slots_(std::bit_ceil(2 * tokens.size() + 1)) {
     for (std::uint32_t rank = 0; rank < tokens.size(); ++rank) {
       if (tokens[rank].empty()) continue;
-      std::uint32_t& slot = slot_of(tokens[rank]);
-      if (slot != none)
-        throw Error(QUERN_BAD_MODEL, concat("ranks ", slot, " and ", rank, " are both ", in_quotes(spelled(tokens[rank]), 48)));
-      slot = rank;
+      const std::uint64_t hash = hash_bytes(tokens[rank], seed_);
+      Slot& slot = slot_of(tokens[rank], hash);
+      if (slot.rank != none)
+        throw Error(QUERN_BAD_MODEL, concat("ranks ", slot.rank, " and ", rank, " are both ", in_quotes(spelled(tokens[rank]), 48)));
+      slot = {tag_of(hash), rank};
       if (tokens[rank].size() == 2) pairs_[pair_of(tokens[rank])] = rank;
     }
   }
   std::uint32_t rank(std::string_view bytes) {
     if (bytes.size() == 2) return pairs_[pair_of(bytes)];
-    return bytes.size() > most_token_bytes ? none : slot_of(bytes);
+    return bytes.size() > most_token_bytes ? none : slot_of(bytes, hash_bytes(bytes, seed_)).rank;
   }
 
  private:
   static std::size_t pair_of(std::string_view bytes) noexcept {
     return std::size_t{static_cast<unsigned char>(bytes[0])} << 8 | static_cast<unsigned char>(bytes[1]);
   }
-  std::uint32_t& slot_of(std::string_view bytes) {
+  /// Most look-ups find nothing: with a part of the hash in the slot, they read no token.
+  struct Slot {
+    std::uint32_t tag = 0, rank = none;
+  };
+  static std::uint32_t tag_of(std::uint64_t hash) noexcept { return static_cast<std::uint32_t>(hash >> 32); }
+  Slot& slot_of(std::string_view bytes, std::uint64_t hash) {
     const std::size_t mask = slots_.size() - 1;
-    std::size_t at = hash_bytes(bytes, seed_) & mask;
-    while (slots_[at] != none && tokens_[slots_[at]] != bytes) at = (at + 1) & mask;
+    std::size_t at = hash & mask;
+    while (slots_[at].rank != none && (slots_[at].tag != tag_of(hash) || tokens_[slots_[at].rank] != bytes)) at = (at + 1) & mask;
     return slots_[at];
   }
 
   std::span<const std::string> tokens_;
-  std::vector<std::uint32_t> slots_;
+  std::vector<Slot> slots_;
   std::vector<std::uint32_t> pairs_ = std::vector<std::uint32_t>(std::size_t{1} << 16, none);  // half of all look-ups are of two bytes
   std::uint64_t seed_ = tokenizer::process_seed();
 };
@@ -121,6 +127,8 @@ RankedBpe bpe_of_ranks(std::span<const std::string> tokens) {
   }
   Splitter splitter(ranks);
   RankedBpe made;
+  made.texts.reserve(tokens.size());
+  made.merges.reserve(tokens.size());
   for (const std::string& token : tokens) {
     made.texts.push_back(spelled(token));
     if (token.size() < 2) continue;

@@ -320,6 +320,10 @@ std::string show(const std::string& path) {
   json.begin_array();
   if (const std::string warning = pre_tokenizer_warning(file); !warning.empty()) json.value(warning);
   json.end_array();
+  json.key("notes");
+  json.begin_array();
+  for (const gguf::Note& note : file.notes()) json.value(note.text);
+  json.end_array();
   write_contents(json, contents);
   return json.take();
 }

@@ -37,6 +37,33 @@ void edit_header(const std::string& path, const std::function<void(json&)>& chan
   write_text(path, out + text + data);
 }
 
+/// Puts a tensor's record into a header once more: the same name for the same bytes.
+void repeat_in_header(const std::string& path) {
+  const std::string whole = read_text(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, whole.data(), 8);
+  const json header = json::parse(whole.substr(8, length));
+  for (const auto& [name, record] : header.items()) {
+    if (name == "__metadata__") continue;
+    const std::string text = concat("{", json(name).dump(), ":", record.dump(), ",", std::string_view(whole).substr(9, length - 1));
+    const std::uint64_t longer = text.size();
+    std::string out(8, '\0');
+    std::memcpy(out.data(), &longer, 8);
+    return write_text(path, out + text + whole.substr(8 + length));
+  }
+}
+
+/// The second shard becomes that of another committed model.
+auto shard_of(const std::string& model) {
+  return [model](const RefusableDirectory& directory) {
+    const ScratchFolder scratch;
+    DirectoryForm form;
+    form.files = 3;
+    write_directory(gguf::File::open(test_data + "architecture/" + model), scratch.path("m"), form);
+    std::filesystem::copy_file(scratch.path("m/" + second), directory.path(second), std::filesystem::copy_options::overwrite_existing);
+  };
+}
+
 /// A tensor of the header, whichever comes first.
 json& any_tensor(json& header) {
   for (auto& [name, record] : header.items())
@@ -90,6 +117,12 @@ std::vector<Malformed> malformed() {
              for (auto& at : record["data_offsets"]) at = at.get<std::uint64_t>() - 4;
        })},
       {"SizesThatDoNotMultiply", second, "of its shape takes", in_header([](json& header) { any_tensor(header)["dtype"] = "F64"; })},
+      {"ShapeThatDoesNotMultiply", second, "of its shape takes", in_header([](json& header) {
+         json& rows = any_tensor(header)["shape"][0];
+         rows = rows.get<std::uint64_t>() + 1;
+       })},
+      {"NameTwiceInOneFile", second, "inside another tensor",
+       [](const RefusableDirectory& directory) { repeat_in_header(directory.path(second)); }},
       {"CutOff", second, "the download is probably incomplete",
        [](const RefusableDirectory& directory) {
          std::filesystem::resize_file(directory.path(second), std::filesystem::file_size(directory.path(second)) - 4);
@@ -112,6 +145,9 @@ std::vector<Malformed> malformed() {
       // the index
       {"ShardIsMissing", "model-00009-of-00003.safetensors", "names it",
        in_json(index_name, [](json& index) { index["weight_map"].front() = "model-00009-of-00003.safetensors"; })},
+      {"ShardIsGone", second, "names it", [](const RefusableDirectory& directory) { std::filesystem::remove(directory.path(second)); }},
+      {"ShardOfAnotherFamily", index_name, "that file has no such tensor", shard_of("qwen3-11.gguf")},
+      {"ShardOfAnotherSize", second, "rows; config.json gives", shard_of("llama-03.gguf")},
       {"PathLeavesTheDirectory", index_name, "not a name inside the directory",
        in_json(index_name, [](json& index) { index["weight_map"].front() = "../m/" + second; })},
       {"AbsolutePath", index_name, "not a name inside the directory",
@@ -125,6 +161,8 @@ std::vector<Malformed> malformed() {
       {"IndexWithoutAMap", index_name, "'weight_map'", in_json(index_name, [](json& index) { index.erase("weight_map"); })},
       // config.json
       {"TextForANumber", "config.json", "'hidden_size' is not a whole number", config([](json& c) { c["hidden_size"] = "64"; })},
+      {"TextForAFraction", "config.json", "'rms_norm_eps' is not a number", config([](json& c) { c["rms_norm_eps"] = "small"; })},
+      {"LayersThatAreNotThere", "m", "is missing", config([](json& c) { c["num_hidden_layers"] = 1000; })},
       {"AFractionOfALayer", "config.json", "'num_hidden_layers' is not a whole number",
        config([](json& c) { c["num_hidden_layers"] = 1.5; })},
       {"MillionsOfLayers", "config.json", "'num_hidden_layers' is 1000000000",
@@ -165,6 +203,8 @@ std::vector<Malformed> malformed() {
        })},
       {"MergeOfUnknownTokens", "tokenizer.ggml.merges", "not in",
        tokenizer([](json& t) { t["model"]["merges"] = {"\u00e9\u00e9 \u00e8\u00e8"}; })},
+      {"MergeOfOneToken", "tokenizer.ggml.merges", "is not two tokens with one space between them",
+       tokenizer([](json& t) { t["model"]["merges"] = {"#"}; })},
       {"MergeWithoutItsResult", "tokenizer.ggml.merges", "", tokenizer([](json& t) { t["model"]["merges"] = {"# $"}; })},
       {"MillionsOfMerges", "tokenizer.json", "at most 1048576 are read",
        tokenizer([](json& t) { t["model"]["merges"] = std::vector<std::string>((1 << 20) + 1, "# $"); })},

@@ -125,7 +125,7 @@ std::vector<Changed> changed() {
       {"SpecialTextTwice", tekken, "are both '</s>'", in_tekken([](json& t) { t["special_tokens"][3]["token_str"] = "</s>"; })},
       {"RankTwice", tekken, "'vocab' has entry 300", in_tekken([](json& t) { t["vocab"][300]["rank"] = 299; })},
       {"NoBytes", tekken, "'vocab' has entry 300", in_tekken([](json& t) { t["vocab"][300].erase("token_bytes"); })},
-      {"BrokenBase64", tekken, "tekken.json: 'vocab.token_bytes of rank 300' has base64 with another character at place 1",
+      {"BrokenBase64", tekken, "tekken.json: rank 300: 'vocab.token_bytes' has base64 with another character at place 1",
        in_tekken([](json& t) { t["vocab"][300]["token_bytes"] = "A!AA"; })},
       {"HalfBase64", tekken, "of 3 characters, which is not whole", in_tekken([](json& t) { t["vocab"][300]["token_bytes"] = "AAA"; })},
       {"BytesTwice", tekken, "tekken.json: ranks 65 and 300 are both 'A'",

@@ -194,13 +194,19 @@ struct AssembledTensor {
   std::vector<LyingPiece> further;  ///< what `change` gets behind the first piece
 };
 
+/// What a user should know of how a model is read, a sentence without a full stop.
+struct Note {
+  std::string text;
+  bool warns = true;  ///< else it is said only to who asks
+};
+
 /// A model of several files that are no GGUF, with the keys and names that a GGUF file would have.
 struct Assembly {
   std::string name;                ///< File::name()
   std::vector<std::byte> keys;     ///< Writer::bytes_of_keys()
   std::vector<std::string> files;  ///< to map, at least one; errors on keys name the first
   std::vector<AssembledTensor> tensors;
-  std::vector<std::string> notes;  ///< File::notes()
+  std::vector<Note> notes;  ///< File::notes()
 };
 
 /// What the system says of a file when it is opened; changes with every write, also one that keeps size and time of change.
@@ -306,8 +312,8 @@ class File {
   const TensorInfo& require_tensor(std::string_view tensor) const;
   /// The bytes that the graph reads; a tensor of an assembly may be made here. `tensor` must be one of tensors().
   TensorBytes read(const TensorInfo& tensor) const;
-  /// What a user should know of how the model is read, a sentence each; none of a GGUF file.
-  const std::vector<std::string>& notes() const noexcept;
+  /// None of a GGUF file.
+  const std::vector<Note>& notes() const noexcept;
   /// The bytes as they lie in the file, in one piece but for a tensor that is made of several; for a fingerprint.
   std::vector<std::span<const std::byte>> lying(const TensorInfo& tensor) const;
   /// Both at once, for a tensor that nothing changes, as all of a GGUF file are. Throws Error(QUERN_INTERNAL) for another one.
