@@ -108,11 +108,12 @@ struct Floats {
       static constexpr void (*tiles[])(const Tile&) noexcept = {coded_tile<From, 4, 1, Ahead>, coded_tile<From, 4, 2, Ahead>};
       tiles[tokens - 1](tile);
     } else {
-      static constexpr void (*tiles[])(const Tile&) noexcept = {coded_tile<From, R, 1, Ahead>, coded_tile<From, R, 2, Ahead>,
-                                                                coded_tile<From, R, 3, Ahead>, coded_tile<From, R, 4, Ahead>,
-                                                                coded_tile<From, R, 5, Ahead>, coded_tile<From, R, 6, Ahead>,
-                                                                coded_tile<From, R, 7, Ahead>, coded_tile<From, R, 8, Ahead>};
-      static_assert(From::widest == 8);
+      constexpr int seventh = From::widest > 6 ? 7 : 6, eighth = From::widest > 6 ? 8 : 6;
+      static_assert(From::widest == 6 || From::widest == 8);
+      static constexpr void (*tiles[])(const Tile&) noexcept = {coded_tile<From, R, 1, Ahead>,       coded_tile<From, R, 2, Ahead>,
+                                                                coded_tile<From, R, 3, Ahead>,       coded_tile<From, R, 4, Ahead>,
+                                                                coded_tile<From, R, 5, Ahead>,       coded_tile<From, R, 6, Ahead>,
+                                                                coded_tile<From, R, seventh, Ahead>, coded_tile<From, R, eighth, Ahead>};
       tiles[tokens - 1](tile);
     }
   }
