@@ -134,9 +134,10 @@ std::vector<Malformed> malformed() {
            for (auto& [name, record] : header.items())
              for (const auto& [other, file] : others.items())
                if (name != "__metadata__" && file == second) {
+                 const std::string gone = name;  // it goes with its member
                  header[other] = record;
-                 header.erase(name);
-                 edit_json(directory.path(index_name), [&, gone = name](json& index) { index["weight_map"].erase(gone); });
+                 header.erase(gone);
+                 edit_json(directory.path(index_name), [&](json& index) { index["weight_map"].erase(gone); });
                  return;
                }
            throw std::runtime_error("no tensor");
