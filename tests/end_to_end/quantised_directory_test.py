@@ -79,7 +79,7 @@ class Gptq(QuantisedCase):
         for name, packer, words, warns in (
                 ("agrees", packers.gptq(4, 32, version=1, sym=True), "7 of its weights store zero points less one (GPTQ v1), by their content", False),
                 ("contradicts", packers.gptq(4, 32, version=2, sym=True, claims=1),
-                 "7 of its weights store zero points as they are (GPTQ v2), by their content; 'checkpoint_format' says otherwise", True),
+                 "7 of its weights store zero points as they are (GPTQ v2), by their content; 'checkpoint_format' has the other version", True),
                 ("stated", packers.gptq(4, 32, version=2), "7 of its weights store zero points as they are (GPTQ v2), as 'checkpoint_format' says", False)):
             with self.subTest(name):
                 packed, _ = self.pair(packer, name, layers=1)

@@ -65,7 +65,7 @@ Version version_of(const ModuleContext& context, const StoredTensor& zeros, Stor
     stored.words = words;
     if (const std::optional<std::uint32_t> found = more_for_middle(stored, groups))
       return {*found,
-              {concat(way(*found), ", by their content", *found == stated ? "" : "; 'checkpoint_format' says otherwise"),
+              {concat(way(*found), ", by their content", *found == stated ? "" : "; 'checkpoint_format' has the other version"),
                *found != stated}};
   }
   return {stated, {concat(way(stated), ", as 'checkpoint_format' says"), false}};
