@@ -6,19 +6,11 @@ import struct
 import subprocess
 
 from harness import DATA, Case, main
+from safetensors_files import read_safetensors
 
 WRITE_DIRECTORY = os.environ["QUERN_TEST_WRITE_DIRECTORY"]
 MODELS = ("architecture/llama-11", "architecture/llama-20", "architecture/qwen2-05", "architecture/qwen3-05", "gguf/micro-llama-f32")
 EXACT = ("--activations", "f32")
-
-
-def safetensors(path):
-    """Type and bytes of each tensor."""
-    data = path.read_bytes()
-    size = struct.unpack_from("<Q", data)[0]
-    header = json.loads(data[8:8 + size])
-    return {name: (entry["dtype"], data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]])
-            for name, entry in header.items() if name != "__metadata__"}
 
 
 class ConvertCase(Case):
@@ -70,7 +62,7 @@ class Models(ConvertCase):
                 wanted = self.numbers(gguf, *EXACT)
                 scale = max(map(abs, wanted))
                 self.assertLess(max(abs(a - b) for a, b in zip(self.numbers(folder, *EXACT), wanted)), 1e-5 * scale)
-                types = {dtype for dtype, _ in safetensors(self.convert(gguf, f"{kind}-auto") / "model.safetensors").values()}
+                types = {dtype for dtype, _, _ in read_safetensors(self.convert(gguf, f"{kind}-auto") / "model.safetensors").values()}
                 self.assertEqual(types - {"F32"}, {"BF16"})  # f32: a vector that bf16 does not hold
                 self.assertEqual(json.loads((self.folder / f"{kind}-auto/config.json").read_text())["torch_dtype"], "bfloat16")
 
@@ -133,7 +125,7 @@ class Refusals(ConvertCase):
         folder = self.convert(self.SOURCE, "large", "--type", "f32")
         path = folder / "model.safetensors"
         tensors = path.read_bytes()
-        at = tensors.rindex(safetensors(path)["model.layers.1.mlp.up_proj.weight"][1])
+        at = tensors.rindex(read_safetensors(path)["model.layers.1.mlp.up_proj.weight"][2])
         path.write_bytes(tensors[:at] + struct.pack("<f", 1e6) + tensors[at + 4:])
         self.refused(2, ("blk.1.ffn_up.weight", "1e+06"), folder, "out.gguf", "--type", "f16")
         self.refused(2, ("blk.1.ffn_up.weight", "1e+06"), folder, "out", "--type", "f16")

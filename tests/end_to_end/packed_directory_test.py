@@ -9,6 +9,7 @@ import struct
 import quantised_directories as packers
 from directory_test import DirectoryCase
 from harness import DATA, main
+from safetensors_files import read_safetensors
 
 FORMS = ("awq", "compressed-tensors", "fp8", "fp8-channel")
 TINY = DATA / "training/tiny-llama.gguf"
@@ -85,7 +86,7 @@ class PackedCase(DirectoryCase):
         return out, self.quern_json("quantize", model, out, "--to", form, *flags)
 
     def tensors(self, folder):
-        return packers.read_safetensors(folder / "model.safetensors")
+        return read_safetensors(folder / "model.safetensors")
 
     def decoded(self, folder):
         out = folder.with_name(folder.name + "-decoded")

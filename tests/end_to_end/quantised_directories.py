@@ -4,9 +4,10 @@ A packer takes a random generator and the size of a weight and returns its tenso
 packer's published rule: (code - zero) * scale, in exact arithmetic and rounded to f32 once.
 """
 import json
-import pathlib
 import shutil
 import struct
+
+from safetensors_files import write_safetensors
 
 HIDDEN, FFN, LAYERS, HEADS, KV_HEADS, VOCABULARY = 128, 256, 2, 4, 2, 320
 HEAD = HIDDEN // HEADS
@@ -197,23 +198,6 @@ def llm_int8():
         return {"weight": ("I8", [n, k], struct.pack(f"{n * k}b", *sum(codes, []))), "SCB": ("F32", [n], f32(largest)), "weight_format": ("U8", [], b"\0")}, \
             [code * scales[r] for r in range(n) for code in codes[r]]
     return pack, {"quant_method": "bitsandbytes", "load_in_8bit": True}
-
-
-def write_safetensors(path, tensors):
-    header, at = {}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(header).encode()
-    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
-
-
-def read_safetensors(path):
-    """Name to (dtype, shape, bytes)."""
-    content = pathlib.Path(path).read_bytes()
-    size = struct.unpack("<Q", content[:8])[0]
-    return {name: (t["dtype"], t["shape"], content[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]])
-            for name, t in json.loads(content[8:8 + size]).items() if name != "__metadata__"}
 
 
 def write_pair(rng, base, quantised, twin, packer, dense=(), biases=False, layers=LAYERS):

@@ -8,6 +8,7 @@ import struct
 import quantised_directories as packers
 from directory_test import DirectoryCase
 from harness import DATA, main
+from safetensors_files import read_safetensors, write_safetensors
 
 TEXT = "ABC-abc/0123 the same text"
 
@@ -130,10 +131,10 @@ class Refusals(QuantisedCase):
         whole, text = file.read_bytes(), config.read_text()
         for words, code, change in edits:
             with self.subTest(words):
-                described, tensors = json.loads(text), packers.read_safetensors(file)
+                described, tensors = json.loads(text), read_safetensors(file)
                 change(described["quantization_config"], tensors)
                 config.write_text(json.dumps(described))
-                packers.write_safetensors(file, tensors)
+                write_safetensors(file, tensors)
                 self.assert_fails(code, words, "run", packed, "a", "--raw", "--max-tokens", "1")
             file.write_bytes(whole)
             config.write_text(text)

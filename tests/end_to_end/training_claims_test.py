@@ -6,8 +6,9 @@ import math
 import os
 
 from harness import DATA, SOURCE, main
+from safetensors_files import numbers_of
 import training_test
-from training_test import ON_DEVICE, TRAINING, Training, lora, tensors
+from training_test import ON_DEVICE, TRAINING, Training, lora
 
 
 # Claims of the list whose test stands elsewhere: what broke, the file, and the test there.
@@ -143,7 +144,7 @@ class Claims(Training):
     def test_10_checkpointing_reaches_every_adapter(self):
         for kind in (False, True, "selective"):
             self.train(lora("llama", gradient_checkpointing=kind, warmup_steps=0, save_steps=1, max_steps=3), name=str(kind))
-            first, second, third = (tensors(self.folder / f"{kind}/checkpoint-{step}/adapter_model.safetensors") for step in (1, 2, 3))
+            first, second, third = (numbers_of(self.folder / f"{kind}/checkpoint-{step}/adapter_model.safetensors") for step in (1, 2, 3))
             for name in first:
                 if ".lora_B." in name:
                     self.assertTrue(any(first[name]), (kind, name))
@@ -171,7 +172,7 @@ class Claims(Training):
         def adapter(name, **changes):
             self.train(lora("llama", **{"max_steps": 100, "learning_rate": 1e-6, "warmup_steps": 0, "lr_scheduler": "constant", "test_datasets": None,
                                         "micro_batch_size": 1, "weight_decay": 0, **changes}), name=name)
-            return sum(tensors(self.folder / name / "adapter_model.safetensors").values(), ())
+            return sum(numbers_of(self.folder / name / "adapter_model.safetensors").values(), ())
         first = adapter("first", max_steps=1, learning_rate=1e-30)
         exact, rounded = ([b - a for a, b in zip(first, adapter(name, **changes))]
                           for name, changes in (("f32", {}), ("bf16", {"float32": False, "bf16": True})))

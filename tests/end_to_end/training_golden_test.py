@@ -2,28 +2,11 @@
 
 import json
 import math
-import pathlib
 import struct
 
 from harness import DATA, main, real_model
-from training_test import ON_DEVICE, TINY, TRAINING, Training, lora, settings, tensors
-
-FORMATS = {"F32": ("f", 4), "F16": ("e", 2)}
-
-
-def numbers_of(path):
-    """Name -> numbers of a safetensors file of f32 and f16."""
-    data = pathlib.Path(path).read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__", None)
-    found = {}
-    for name, tensor in header.items():
-        letter, width = FORMATS[tensor["dtype"]]
-        begin, end = tensor["data_offsets"]
-        found[name] = struct.unpack(f"<{(end - begin) // width}{letter}", data[8 + size + begin:8 + size + end])
-    return found
-
+from safetensors_files import numbers_of
+from training_test import ON_DEVICE, TINY, TRAINING, Training, lora, settings
 
 def size_of(numbers):
     return math.sqrt(sum(number * number for number in numbers))
@@ -40,7 +23,7 @@ class Goldens(Training):
         data = self.write(f"{name}.jsonl", "".join(lines[example] for example in examples))
         self.train({**config, "optimizer": "sgd", "sgd_momentum": 0, "learning_rate": 1, "lr_scheduler": "constant", "warmup_steps": 0, "max_steps": 1,
                     "weight_decay": 0, "max_grad_norm": 0, "test_datasets": None, "datasets": [{"path": data}], "save_steps": 1}, name=name)
-        behind = tensors(self.weights(name, 1))
+        behind = numbers_of(self.weights(name, 1))
         return {tensor: [a - b for a, b in zip(before[tensor], behind[tensor])] for tensor in behind}
 
     def weights(self, name, step):
@@ -66,13 +49,13 @@ class Goldens(Training):
             wanted = self.of_step(golden, step)
             self.assertTrue(wanted)
             found = self.gradients({**config, "lora_model_dir": str(start)}, run["steps"][step]["examples"],
-                                   tensors(start / "adapter_model.safetensors"), f"gradients-{step}")
+                                   numbers_of(start / "adapter_model.safetensors"), f"gradients-{step}")
             self.assert_gradients(found, wanted, f"step{step}.")
 
     def test_gradients_of_adapters(self):
         for model in ("llama", "qwen3"):
             with self.subTest(model):
-                self.check_adapter_gradients(lora(model), TINY[model]["lora"], tensors(TRAINING / f"tiny-{model}-lora-gradients.safetensors"))
+                self.check_adapter_gradients(lora(model), TINY[model]["lora"], numbers_of(TRAINING / f"tiny-{model}-lora-gradients.safetensors"))
 
     def full(self, model, **changes):
         how = TINY[model]["full"]["settings"]
@@ -83,13 +66,13 @@ class Goldens(Training):
         for model in ("llama", "qwen3"):
             with self.subTest(model):
                 self.train(self.full(model, save_steps=1, max_steps=3, test_datasets=None), name=model)  # whose first rate is 0
-                found = self.gradients(self.full(model), TINY[model]["full"]["steps"][0]["examples"], tensors(self.weights(model, 1)), f"{model}-0")
-                self.assert_gradients(found, tensors(TRAINING / f"tiny-{model}-full-gradient0.safetensors"))
+                found = self.gradients(self.full(model), TINY[model]["full"]["steps"][0]["examples"], numbers_of(self.weights(model, 1)), f"{model}-0")
+                self.assert_gradients(found, numbers_of(TRAINING / f"tiny-{model}-full-gradient0.safetensors"))
 
     def test_all_weights_behind_the_last_step(self):
         self.train(self.full("llama", save_steps=20))
-        found = tensors(self.weights("out", 20))
-        for tensor, expected in tensors(TRAINING / "tiny-llama-full-final.safetensors").items():
+        found = numbers_of(self.weights("out", 20))
+        for tensor, expected in numbers_of(TRAINING / "tiny-llama-full-final.safetensors").items():
             # As of adapters: one weight in a hundred may have a gradient within rounding of 0, which AdamW divides by its own size.
             differences = sorted(abs(a - b) for a, b in zip(found[tensor], expected, strict=True))
             self.assertLess(differences[-1 - len(differences) // 100], 1e-5, tensor)
@@ -118,7 +101,7 @@ class RealGoldens(Goldens):
                                warmup_steps=6, max_steps=60)
 
     def test_gradients_of_adapters(self):
-        self.check_adapter_gradients({**self.config, "max_steps": 8}, self.golden, tensors(TRAINING / "lora-gradients.safetensors"))
+        self.check_adapter_gradients({**self.config, "max_steps": 8}, self.golden, numbers_of(TRAINING / "lora-gradients.safetensors"))
 
     EXACT = ("--activations", "f32", "--kv", "f32")
 
@@ -169,7 +152,7 @@ class RealGoldens(Goldens):
         self.assert_curve(steps[10:], golden[10:], loss=2e-4, norm=1e-3)
         self.assertLessEqual(abs(closing["validation_loss"] - self.golden["val_loss"][1]), 1e-4 * self.golden["val_loss"][1])
         adapter = self.folder / "out"
-        self.check_adapter(tensors(adapter / "adapter_model.safetensors"), tensors(self.folder / "start/checkpoint-1/adapter_model.safetensors"))
+        self.check_adapter(numbers_of(adapter / "adapter_model.safetensors"), numbers_of(self.folder / "start/checkpoint-1/adapter_model.safetensors"))
         self.check_logits(adapter)
         self.check_answers(adapter)
 

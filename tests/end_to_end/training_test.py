@@ -12,6 +12,7 @@ import time
 import unittest
 
 from harness import DATA, PROGRAM, SANITIZER, SOURCE, Case, main, real_model
+from safetensors_files import numbers_of
 
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import random_model  # noqa: E402
@@ -20,16 +21,6 @@ TRAINING = DATA / "training"
 TINY = json.loads((TRAINING / "tiny.json").read_text())
 DEVICE = os.environ.get("QUERN_TEST_TRAINING_DEVICE", "cpu:0")  # such as "vulkan:0"
 ON_DEVICE = {"QUERN_BACKEND": DEVICE.split(":")[0], "QUERN_DEVICE": DEVICE}
-
-
-def tensors(path):
-    """Name -> list of f32 of a safetensors file."""
-    data = pathlib.Path(path).read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__", None)
-    return {name: struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
-            for name, (begin, end) in ((name, t["data_offsets"]) for name, t in header.items())}
 
 
 def settings(model, **changes):
@@ -96,7 +87,7 @@ class Curves(Training):
                     folder = DATA / f"peft/tiny-{model}-{run}"
                     if not folder.exists():
                         continue
-                    expected, found = tensors(folder / "adapter_model.safetensors"), tensors(self.folder / f"{model}-{run}/adapter_model.safetensors")
+                    expected, found = numbers_of(folder / "adapter_model.safetensors"), numbers_of(self.folder / f"{model}-{run}/adapter_model.safetensors")
                     self.assertEqual(sorted(found), sorted(expected))
                     for tensor, numbers in expected.items():
                         # AdamW divides a gradient by its own size. So where one lies within rounding of 0, single weights move by another
@@ -420,7 +411,7 @@ class Adapters(Training):
             for source, out, kind in ((adapter, gguf, "gguf"), (gguf, back, "peft")):
                 result = self.quern("export", base, source, "-o", out, "--format", kind)
                 self.assertEqual(result.code, 0, result.err)
-            self.assertEqual(tensors(back / "adapter_model.safetensors"), tensors(adapter / "adapter_model.safetensors"))
+            self.assertEqual(numbers_of(back / "adapter_model.safetensors"), numbers_of(adapter / "adapter_model.safetensors"))
 
     def test_an_adapter_of_another_model_is_4(self):
         out = self.folder / "out.gguf"
