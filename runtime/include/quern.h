@@ -1207,17 +1207,16 @@ QUERN_API quern_status quern_trainer_save(quern_trainer *trainer, quern_text **f
 /* Writes the result into output_dir: the adapter as peft reads it, of the best step with load_best_model_at_end. One at a time. */
 QUERN_API quern_status quern_trainer_write_result(quern_trainer *trainer);
 
-/* What the run has before it and behind it, as one JSON object: device, base, precision (of rows and products: f32,
- * bf16 or f16), precision_reason, step, steps, steps_of_epoch, micro_batches_of_epoch, trained_parameters, "estimate" (as quern_training_estimate_json), memory_bytes (in use on the runtime's devices now), peak_bytes (at
- * most so far), allocations (so far), "train" and "validation" (examples, tokens, labels, longest, dropped_long, dropped_unlabelled,
- * bad_lines). One at a time. */
+/* What the run has before it and behind it, as one JSON object. Members: device, base, step, steps, steps_of_epoch, micro_batches_of_epoch,
+ * trained_parameters. precision is that of rows and products, f32, bf16 or f16, and precision_reason has why. estimate is that of
+ * quern_training_estimate_json. memory_bytes are in use on the runtime's devices now, and peak_bytes were at most. allocations were made so
+ * far. train and validation have examples, tokens, labels, longest, dropped_long, dropped_unlabelled and bad_lines. One at a time. */
 QUERN_API quern_status quern_trainer_json(quern_trainer *trainer, quern_text **out);
 /* Example `index` of the training data as one JSON object: source, ids, weights (of each id as a target; 0: it does not count), and
  * pieces: [{text, counts}]. One at a time. Errors: QUERN_NOT_FOUND. */
 QUERN_API quern_status quern_trainer_example_json(quern_trainer *trainer, uint64_t index, quern_text **out);
-/* Whether the gradients of the run's first batch are right, as one JSON object: passed, device, precision (f32; a run in 16 bits is
- * checked by another one beside it), weights_sha256 (of the frozen weights),
- * weights_unchanged, tolerance, tensors: [{name, elements, first_norm, norm (before and behind an update), fault (empty: none)}],
+/* Whether the gradients of the run's first batch are right. A run in 16 bits is checked by one in f32 beside it. One JSON object has
+ * passed, device, precision (f32), weights_sha256 (of the frozen weights), weights_unchanged, tolerance, tensors: [{name, elements, first_norm, norm (before and behind an update), fault (empty: none)}],
  * directions: [{tensors, slope, difference, step, right}]. A direction moves some tensors; `slope` is what the gradient makes of it, and
  * `difference` what the losses at both sides give. What is trained is as before afterwards. One at a time. */
 QUERN_API quern_status quern_trainer_check_gradients_json(quern_trainer *trainer, quern_text **out);
