@@ -213,7 +213,7 @@ void run_graph(ScriptContext& t, const Vector& vector, const References& referen
     t.require(status.code == QUERN_OK, "the run ends with OK, found " + status_words(status.code));
     t.check(status.faults == 0, "the run raises no fault");
     std::vector<Tensor> found = memories.read(t);
-    const std::string damage = prepared.scratch_damage();
+    const std::string damage = prepared.scratch().canary_damage();
     t.check(damage.empty(), "the memory beside the scratch is whole: " + damage);
     for (std::size_t v = 0; v < first.size(); ++v)
       t.check(std::ranges::equal(first[v].bytes(), found[v].bytes()),

@@ -107,5 +107,120 @@ TEST_F(DeviceMemory, AWriteBesideARegionOfASlabIsSeen) {
   EXPECT_EQ(second.canary_damage(), "byte 1 before the buffer was written");
 }
 
+/// The same behind a queue of three places. What a call asked is done at the next wait.
+struct QueuedDeviceMemory : DeviceMemory {
+  struct Later {
+    std::byte* to;
+    const std::byte* from;
+    std::uint64_t bytes;
+  };
+  static inline std::vector<Later> later;
+  static inline std::uint64_t promised = 0, waits = 0;
+  static constexpr std::size_t places = 3;
+
+  static quern_status take(const Later& copy, const quern_sync* sync) {
+    if (later.size() == places) return QUERN_BUSY;
+    later.push_back(copy);
+    promised = static_cast<const quern_point*>(sync->signal.data)->value;
+    return QUERN_OK;
+  }
+
+  QueuedDeviceMemory() {
+    later.clear();
+    promised = waits = 0;
+    api.queue_create = [](quern_device*, std::uint32_t, quern_queue** out, quern_error*) {
+      *out = reinterpret_cast<quern_queue*>(&later);
+      return quern_status{QUERN_OK};
+    };
+    api.fence_create = [](quern_device*, std::uint64_t, std::uint32_t, quern_fence** out, quern_error*) {
+      *out = reinterpret_cast<quern_fence*>(&later);
+      return quern_status{QUERN_OK};
+    };
+    api.queue_destroy = [](quern_queue*, quern_error*) { return quern_status{QUERN_OK}; };
+    api.fence_destroy = [](quern_fence*, quern_error*) { return quern_status{QUERN_OK}; };
+    api.fence_wait = [](quern_device*, const quern_array* points, std::uint32_t, std::uint64_t, quern_error*) {
+      ++waits;
+      EXPECT_EQ(static_cast<const quern_point*>(points->data)->value, promised);  // else it never comes
+      for (const Later& copy : later) std::memcpy(copy.to, copy.from, copy.bytes);
+      later.clear();
+      return quern_status{QUERN_OK};
+    };
+    api.upload = [](quern_device*, quern_queue*, const quern_span* to, const void* from, std::uint64_t bytes, const quern_sync* sync,
+                    quern_error*) {
+      ++uploads;
+      return take({at(*to), static_cast<const std::byte*>(from), bytes}, sync);
+    };
+    api.download = [](quern_device*, quern_queue*, void* to, const quern_span* from, std::uint64_t bytes, const quern_sync* sync,
+                      quern_error*) {
+      ++downloads;
+      return take({static_cast<std::byte*>(to), at(*from), bytes}, sync);
+    };
+    info.caps = 0;
+  }
+};
+
+TEST_F(QueuedDeviceMemory, EachCopyIsWaitedForWhereNobodyAsksOtherwise) {
+  Queue queue(device());
+  Region region(device(), queue, 100, 0, false);
+  region.write(numbers(100, 1));
+  EXPECT_EQ(region.read(), numbers(100, 1));
+  EXPECT_EQ(waits, 3u);
+}
+
+TEST_F(QueuedDeviceMemory, WritesAheadAreThereWithTheNextReadThoughTheirSourceIsGone) {
+  Queue queue(device());
+  queue.write_ahead();
+  Region region(device(), queue, 100, 0, false);
+  {
+    std::vector<std::byte> source = numbers(100, 1);
+    region.write(source);
+    std::ranges::fill(source, std::byte{0});
+  }
+  EXPECT_EQ(waits, 0u);
+  EXPECT_EQ(region.read(), numbers(100, 1));
+  EXPECT_EQ(waits, 1u);
+}
+
+TEST_F(QueuedDeviceMemory, AFullQueueIsWaitedForAndALargeWriteAtOnce) {
+  Queue queue(device());
+  queue.write_ahead();
+  Region region(device(), queue, 100, 0, false);
+  for (int i = 0; i < 5; ++i) region.write(numbers(100, i));
+  EXPECT_EQ(waits, 1u);
+  EXPECT_EQ(region.read(), numbers(100, 4));
+  waits = 0;
+  Region large(device(), queue, 1 << 20, 0, false);
+  large.write(numbers(1 << 20, 3));
+  EXPECT_TRUE(later.empty());
+  EXPECT_TRUE(Contents(large).holds(numbers(1 << 20, 3)));
+}
+
+TEST_F(QueuedDeviceMemory, WhatIsGatheredIsSeenBehindOneWait) {
+  Queue queue(device());
+  queue.write_ahead();
+  Region small(device(), queue, 100, 0, false), other(device(), queue, 100, 0, false);
+  small.write(numbers(100, 1));
+  queue.settle();
+  waits = 0;
+  queue.gather();
+  const Contents first(small), second(other);
+  queue.settle();
+  EXPECT_EQ(waits, 1u);
+  EXPECT_TRUE(first.holds(numbers(100, 1)));
+  EXPECT_EQ(second.canary_damage(), "");
+  other.span().buffer->bytes[other.span().offset + 101] = std::byte{1};
+  EXPECT_EQ(other.canary_damage(), "byte 1 behind the buffer was written");
+}
+
+TEST_F(QueuedDeviceMemory, ARefusedCallTakesNoPointSoThatNobodyWaitsForIt) {
+  Queue queue(device());
+  queue.write_ahead();
+  Region region(device(), queue, 100, 0, false);
+  EXPECT_THROW(enqueue(queue, "prepare", [](const quern_sync*, quern_error*) { return quern_status{QUERN_UNSUPPORTED}; }), AbiFailure);
+  queue.quiet();
+  EXPECT_EQ(waits, 1u);
+  EXPECT_TRUE(later.empty());
+}
+
 }  // namespace
 }  // namespace quern::conformance

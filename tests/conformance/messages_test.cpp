@@ -98,7 +98,7 @@ TEST(Reasons, AreCountedMostFrequentFirstAndTheSlowestCasesAreNamed) {
   EXPECT_EQ(times_text(record), "cases took 7.04 s together, the slowest: 7.00 s a.c on card:0; 30 ms a.e on card:0; 5 ms a.b on card:0\n");
 }
 
-TEST(Jobs, AreOneAProcessorAndOnACardEightAtMostAndOneAGiB) {
+TEST(Jobs, AreOneAProcessorAndOnACardSixAtMostAndOneAGiB) {
   Target cpu, card, software;
   cpu.device_class = QUERN_DEVICE_CPU;
   card.device_class = QUERN_DEVICE_DISCRETE;
@@ -107,11 +107,11 @@ TEST(Jobs, AreOneAProcessorAndOnACardEightAtMostAndOneAGiB) {
   constexpr std::uint64_t gib = 1 << 30;
   EXPECT_EQ(jobs_for(128, {cpu}, [](const Target&) -> std::uint64_t { throw std::logic_error("a CPU is not asked"); }), 128u);
   EXPECT_EQ(jobs_for(128, {software}, [](const Target&) -> std::uint64_t { throw std::logic_error("nor is a driver in software"); }), 128u);
-  EXPECT_EQ(jobs_for(128, {cpu, card}, free(80 * gib)), 8u);
+  EXPECT_EQ(jobs_for(128, {cpu, card}, free(80 * gib)), 6u);
   EXPECT_EQ(jobs_for(128, {card}, free(3 * gib + 5)), 3u);
   EXPECT_EQ(jobs_for(128, {card}, free(gib / 2)), 1u);
   EXPECT_EQ(jobs_for(2, {card}, free(80 * gib)), 2u);
-  EXPECT_EQ(jobs_for(16, {card}, free(0)), 8u) << "unknown memory does not bound";
+  EXPECT_EQ(jobs_for(16, {card}, free(0)), 6u) << "unknown memory does not bound";
 }
 
 TEST(BoundText, HasTheBoundOfElementsItsPartsAndTheDerivation) {

@@ -82,7 +82,28 @@ Memory::~Memory() {
 }
 
 Device::Device(std::shared_ptr<const Driver> driver, const CardFacts& card, const KernelOrigin& origin, const quern_host& host)
-    : Gpu(std::move(driver), card, origin, warnings(host)), host_(host) {}
+    : Gpu(std::move(driver), card, origin, warnings(host)), host_(host) {
+  idle_.reserve(most_idle);
+}
+
+std::shared_ptr<Queue> Device::make_queue() {
+  std::unique_ptr<Queue> queue;
+  {
+    const std::lock_guard lock(idle_mutex_);
+    if (!idle_.empty()) {
+      queue = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (queue == nullptr) queue = std::make_unique<Queue>(*this);
+  return {queue.release(), [this](Queue* ended) { give_back(std::unique_ptr<Queue>(ended)); }};
+}
+
+void Device::give_back(std::unique_ptr<Queue> queue) noexcept {
+  if (!queue->renew()) return;
+  const std::lock_guard lock(idle_mutex_);
+  if (idle_.size() < most_idle) idle_.push_back(std::move(queue));
+}
 
 quern_heap_info Device::heap(std::uint32_t) const {
   const Current current(driver(), context());
@@ -103,6 +124,10 @@ void Device::retire(Memory& memory) {
 
 void Device::trim(std::uint32_t level) {
   const Current current(driver(), context());
+  if (level > 0) {
+    const std::lock_guard lock(idle_mutex_);
+    idle_.clear();
+  }
   Gpu::trim(level);
 }
 

@@ -52,10 +52,16 @@ class Device : public Gpu {
   /// Nothing may be written to it later.
   void retire(Memory& memory);
   void trim(std::uint32_t level);
-  std::shared_ptr<Queue> make_queue() { return std::make_shared<Queue>(*this); }
+  /// One that a host has given back, if there is one: streams and pinned memory take longer to make than a small run.
+  std::shared_ptr<Queue> make_queue();
 
  private:
+  static constexpr std::size_t most_idle = 2;
+  void give_back(std::unique_ptr<Queue> queue) noexcept;
+
   const quern_host& host_;
+  std::mutex idle_mutex_;
+  std::vector<std::unique_ptr<Queue>> idle_;
 };
 
 /// A plan with the kernels that the host's option and the compile options ask for.

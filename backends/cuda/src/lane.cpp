@@ -4,9 +4,11 @@
 #include "error.hpp"
 #include "op.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace quern::cuda {
 namespace {
@@ -110,6 +112,20 @@ void Lane::wait(std::uint64_t position, std::uint64_t nanoseconds) noexcept {
 void Lane::synchronize(const char* what) {
   gpu_.driver().check(gpu_.driver().cuStreamSynchronize(stream_), what);
   reached_ = marked_;
+}
+
+bool Lane::renew() noexcept {
+  const Driver& driver = gpu_.driver();
+  if (driver.cuCtxPushCurrent_v2(gpu_.context()) != constant::success) return false;
+  const bool done = driver.cuStreamSynchronize(stream_) == constant::success;
+  if (blas_workspace_ != 0) gpu_.release(std::exchange(blas_workspace_, 0), Blas::workspace_bytes);
+  Context ignored = nullptr;
+  driver.cuCtxPopCurrent_v2(&ignored);
+  if (!done || !mailbox_->empty() || std::ranges::any_of(landings_, &Landing::taken)) return false;
+  reached_ = marked_;
+  touched_ = false;
+  id_ = next_id();
+  return true;
 }
 
 void Lane::deliver() {

@@ -25,7 +25,7 @@ class Lane {
   Gpu& gpu() noexcept { return gpu_; }
   Stream stream() const noexcept { return stream_; }
   Mailbox& mailbox() noexcept { return *mailbox_; }
-  /// Of no other lane of the process, also of none before.
+  /// Of no other lane of the process, also of none before; another one after renew().
   std::uint64_t id() const noexcept { return id_; }
 
   /// Work was enqueued on the stream.
@@ -41,6 +41,8 @@ class Lane {
   void wait(std::uint64_t position, std::uint64_t nanoseconds) noexcept;
   /// Waits for the stream. Throws Failure for what went wrong on the device.
   void synchronize(const char* what);
+  /// Waits for the stream, and makes the lane one for another queue, which keeps its pinned memory. False: it has to end.
+  bool renew() noexcept;
 
   /// Brings small writes to their places.
   void deliver();
@@ -71,7 +73,7 @@ class Lane {
   bool add_slot();
 
   Gpu& gpu_;
-  const std::uint64_t id_;
+  std::uint64_t id_;
   Stream stream_ = nullptr;
   std::unique_ptr<Mailbox> mailbox_;
   std::array<Event, event_count> events_{};

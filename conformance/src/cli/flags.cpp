@@ -97,7 +97,7 @@ const std::vector<Flag>& flag_table() {
       {section_cases, "--group", "G", "", true, [](Options& o, FlagText v) { o.groups.push_back(v); }, "only cases of this group"},
       {section_cases, "--shard", "I/N", "", false, set_shard, "the I-th of N parts"},
       {section_how, "--jobs", "N", "", false, [](Options& o, FlagText v) { o.jobs = flag_number(v, "--jobs"); },
-       "cases at once (default: one a processor; on a card 8 at most, and one a GiB that it has free)"},
+       "cases at once (default: one a processor; on a card 6 at most, and one a GiB that it has free)"},
       {section_how, "--memory", "MIB", "", false,
        [](Options& o, FlagText v) { o.memory = std::uint64_t{flag_number(v, "--memory")} << 20; },
        "host memory that large cases may take together (default: what there is); without it they are RESOURCE"},

@@ -73,6 +73,7 @@ class Memories {
   void fetch() {
     if (slab_) slab_->fetch();
   }
+  bool in_one() const noexcept { return slab_ != nullptr; }
 
   struct Place {
     Placement placement;
@@ -195,6 +196,7 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
   prepared.poison_scratch(poison);
   std::vector<quern_bound> bounds;
   if (c.ranged.most != 0 && !c.ranged.on_device) bounds.push_back({0, 0, rows_of_run(c)});
+  if (timing != nullptr) prepared.queue().settle();  // the copies have no part in the time
   if (timing != nullptr && timing->before_each) timing->before_each();
   const auto start = std::chrono::steady_clock::now();
   const quern_run_status status = prepared.run(c.deadline_seconds, patches, bounds);
@@ -204,16 +206,19 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
   if (status.code != QUERN_OK)
     throw AbiFailure(status.code, "the run ended with " + status_words(status.code) +
                                       (status.node == QUERN_NONE ? " at no node" : " at node " + std::to_string(status.node)));
-  memories.fetch();
   if (status.faults != c.faults)
     result.problem = "the run raised the faults " + fault_words(status.faults) + ", expected " + fault_words(c.faults);
   const std::vector<std::uint32_t> written = written_values(c, graph);
   std::map<std::uint32_t, Contents> now;
-  for (auto& [id, place] : memories.all()) {
-    const auto found = now.emplace(id, *place.region).first;
-    if (const std::string damage = found->second.canary_damage(); !damage.empty())
+  prepared.queue().gather();
+  memories.fetch();
+  const Contents scratch = prepared.scratch();
+  if (memories.in_one()) prepared.queue().settle();  // what was fetched is here
+  for (auto& [id, place] : memories.all()) now.emplace(id, *place.region);
+  prepared.queue().settle();
+  for (const auto& [id, contents] : now)
+    if (const std::string damage = contents.canary_damage(); !damage.empty())
       result.problem = "value " + std::to_string(id) + ": " + damage;
-  }
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     if (c.inputs[i].absent() || std::ranges::find(written, graph.input_id(i)) != written.end()) continue;
     const std::uint32_t id = graph.input_id(i);
@@ -221,7 +226,7 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
   }
   if (graph.count_id() != QUERN_NONE && !memories.at(graph.count_id()).unchanged(now.at(graph.count_id()), count_tensor(rows_of_run(c))))
     result.problem = "the count of rows, an input, was changed";
-  if (const std::string damage = prepared.scratch_damage(); !damage.empty()) result.problem = "scratch: " + damage;
+  if (const std::string damage = scratch.canary_damage(); !damage.empty()) result.problem = "scratch: " + damage;
   std::size_t w = 0;
   for (const ValueSpec& spec : c.outputs) {
     if (spec.absent()) {
@@ -404,6 +409,7 @@ int runs_of(const Case& c) { return c.profile != Profile::huge && CounterRandom:
 
 std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, const CaseData& data, const PlanOptions& options) {
   Queue queue(device);
+  queue.write_ahead();
   std::vector<ModeResult> results;
   for (const Numerics numerics : {Numerics::exact, Numerics::fast}) {
     if (numerics == Numerics::fast && c.fast_conversions == 0) continue;

@@ -43,32 +43,26 @@ quern_buffer* make_buffer(const DeviceRef& device, std::uint64_t bytes) {
   return buffer;
 }
 
-constexpr std::size_t most_deferred = 32;                // copies that are waited for together; queues have room for more
-constexpr std::uint64_t most_deferred_bytes = 64 << 10;  // of one
+constexpr std::size_t most_deferred = 32;  // copies that are waited for together; queues have room for more
+constexpr std::uint64_t most_deferred_bytes = most_whole + 2 * canary_bytes;  // of one
 
-/// Enqueues a copy, `call(sync, error)`, and waits for it unless the queue gathers. A queue that is full is waited for once.
+/// Enqueues a copy, `call(later, sync, error)`, and waits for it unless the queue defers it.
 template <class Call>
-void copy_on(Queue& queue, std::uint64_t bytes, const char* name, const Call& call) {
-  const bool later = queue.defers(bytes);
-  AbiError error;
-  quern_status status = call(later, queue.next_signal(), error.get());
-  if (status == QUERN_BUSY && later) {
-    queue.withdraw_signal();
-    queue.wait(copy_seconds);
-    status = call(queue.defers(bytes), queue.next_signal(), error.get());
-  }
-  error.check(status, name);
-  if (!later) queue.wait(copy_seconds);
+void copy_on(Queue& queue, Queue::Copy kind, std::uint64_t bytes, const char* name, const Call& call) {
+  const bool later = queue.defers(kind, bytes);
+  enqueue(queue, name, [&](const quern_sync* sync, quern_error* error) { return call(later, sync, error); });
+  if (later) queue.defer();
+  else queue.wait(copy_seconds);
 }
 
 void upload_to(const DeviceRef& device, Queue& queue, const quern_span& to, const void* from) {
-  copy_on(queue, to.bytes, "upload", [&](bool later, const quern_sync* sync, quern_error* error) {
+  copy_on(queue, Queue::Copy::write, to.bytes, "upload", [&](bool later, const quern_sync* sync, quern_error* error) {
     return device.api().upload(device.handle(), queue.get(), &to, later ? queue.keep(from, to.bytes) : from, to.bytes, sync, error);
   });
 }
 
 void download_from(const DeviceRef& device, Queue& queue, const quern_span& from, void* to) {
-  copy_on(queue, from.bytes, "download", [&](bool, const quern_sync* sync, quern_error* error) {
+  copy_on(queue, Queue::Copy::read, from.bytes, "download", [&](bool, const quern_sync* sync, quern_error* error) {
     return device.api().download(device.handle(), queue.get(), to, &from, from.bytes, sync, error);
   });
 }
@@ -82,7 +76,9 @@ std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t step) { return (byte
 }  // namespace
 
 Slab::~Slab() {
-  if (buffer_ != nullptr) device_.api().buffer_destroy(buffer_, nullptr);
+  if (buffer_ == nullptr) return;
+  queue_.quiet();
+  device_.api().buffer_destroy(buffer_, nullptr);
 }
 
 std::uint64_t Slab::add(std::uint64_t bytes, std::uint64_t alignment) {
@@ -132,10 +128,10 @@ const quern_sync* Queue::next_signal() {
   return &sync_;
 }
 
-bool Queue::defers(std::uint64_t bytes) {
-  if (!gathers_ || fence_ == nullptr || bytes > most_deferred_bytes) return false;
+bool Queue::defers(Copy kind, std::uint64_t bytes) {
+  const bool wanted = gathers_ || (writes_ahead_ && kind == Copy::write);
+  if (!wanted || fence_ == nullptr || bytes > most_deferred_bytes) return false;
   if (deferred_ == most_deferred) wait(copy_seconds);
-  ++deferred_;
   return true;
 }
 
@@ -147,6 +143,13 @@ const void* Queue::keep(const void* from, std::uint64_t bytes) {
 void Queue::settle() {
   gathers_ = false;
   if (deferred_ != 0) wait(copy_seconds);
+}
+
+void Queue::quiet() noexcept {
+  try {
+    if (deferred_ != 0) wait(copy_seconds);
+  } catch (const AbiFailure&) {  // a device that is lost, or too slow
+  } catch (const std::bad_alloc&) {}
 }
 
 void Queue::wait(double seconds) {
@@ -217,7 +220,10 @@ void Region::map_before_closed_page(std::uint64_t step) {
 }
 
 Region::~Region() {
-  if (buffer_ != nullptr) device_.api().buffer_destroy(buffer_, nullptr);
+  if (buffer_ != nullptr) {
+    queue_.quiet();
+    device_.api().buffer_destroy(buffer_, nullptr);
+  }
   if (mapped_ != 0) ::munmap(host_, mapped_);
   else if (host_ != nullptr) ::operator delete[](host_, host_alignment_);
 }
@@ -271,34 +277,29 @@ bool Region::holds(std::span<const std::byte> data) {
   return true;
 }
 
-std::string Region::canary_damage() {
-  if (bytes_ <= canary_bytes) return Contents(*this).canary_damage();
-  std::vector<std::byte> before(canary_bytes), behind(behind_);
-  download(start_ - canary_bytes, before.data(), canary_bytes);
-  download(start_ + bytes_, behind.data(), behind_);
-  return damage_of(before, behind);
+std::string Region::canary_damage() { return Contents(*this).canary_damage(); }
+
+Contents::Contents(Region& region)
+    : region_(region), whole_(region.bytes_ <= most_whole), bytes_(canary_bytes + (whole_ ? region.bytes_ : 0) + region.behind_) {
+  region.download(region.start_ - canary_bytes, bytes_.data(), whole_ ? bytes_.size() : canary_bytes);
+  if (whole_) return;
+  region.download(region.start_ + region.bytes_, bytes_.data() + canary_bytes, region.behind_);
 }
 
-Contents::Contents(Region& region) : region_(region) {
-  if (region.bytes_ > most_whole) return;
-  whole_.resize(canary_bytes + region.bytes_ + region.behind_);
-  region.download(region.start_ - canary_bytes, whole_.data(), whole_.size());
-}
-
-std::span<const std::byte> Contents::values() const { return std::span(whole_).subspan(canary_bytes, region_.bytes_); }
+std::span<const std::byte> Contents::values() const { return std::span(bytes_).subspan(canary_bytes, region_.bytes_); }
 
 std::vector<std::byte> Contents::read() const {
-  if (whole_.empty()) return region_.read();
+  if (!whole_) return region_.read();
   return {values().begin(), values().end()};
 }
 
 void Contents::read_to(std::span<std::byte> data) const {
-  if (whole_.empty()) return region_.read_to(data);
+  if (!whole_) return region_.read_to(data);
   std::ranges::copy(values().first(std::min(values().size(), data.size())), data.begin());
 }
 
 bool Contents::holds(std::span<const std::byte> data) const {
-  if (whole_.empty()) return region_.holds(data);
+  if (!whole_) return region_.holds(data);
   return std::ranges::equal(values(), data);
 }
 
@@ -309,8 +310,7 @@ bool Contents::begins_with(std::span<const std::byte> data) const {
 }
 
 std::string Contents::canary_damage() const {
-  if (whole_.empty()) return region_.canary_damage();
-  return damage_of(std::span(whole_).first(canary_bytes), std::span(whole_).last(region_.behind_));
+  return damage_of(std::span(bytes_).first(canary_bytes), std::span(bytes_).last(region_.behind_));
 }
 
 }  // namespace quern::conformance

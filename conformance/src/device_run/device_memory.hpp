@@ -87,18 +87,25 @@ class Queue {
   /// Waits for the last point that was handed out. Throws AbiFailure(QUERN_TIMEOUT) after `seconds`.
   void wait(double seconds);
 
-  /// From now on small copies are not waited for one by one, but all at settle(), or where there are many. Sources of writes are kept until
-  /// then; who reads keeps the place.
+  /// From now on small writes are not waited for: what follows on the queue sees them. Their sources are kept until the next wait. A wait is a
+  /// turn on the device, which processes take one after another.
+  void write_ahead() noexcept { writes_ahead_ = true; }
+  /// From now on small copies are not waited for one by one, but all at settle(), or where there are many. Who reads keeps the place until then.
   void gather() noexcept { gathers_ = true; }
   void settle();
-  /// Whether a copy of so many bytes is waited for later.
-  bool defers(std::uint64_t bytes);
+  /// Waits for copies that were not waited for; a failure is told by the next call.
+  void quiet() noexcept;
+  enum class Copy { write, read };
+  /// Whether a copy of so many bytes is waited for later; defer() counts it.
+  bool defers(Copy kind, std::uint64_t bytes);
+  void defer() noexcept { ++deferred_; }
+  bool has_deferred() const noexcept { return deferred_ != 0; }
   /// Where a write that is deferred finds its source.
   const void* keep(const void* from, std::uint64_t bytes);
 
  private:
   DeviceRef device_;
-  bool gathers_ = false;
+  bool gathers_ = false, writes_ahead_ = false;
   std::size_t deferred_ = 0;
   std::vector<std::vector<std::byte>> kept_;
   quern_queue* queue_ = nullptr;
@@ -107,6 +114,21 @@ class Queue {
   quern_point point_{};
   quern_sync sync_{};
 };
+
+/// Enqueues by `call(sync, error)`. Throws AbiFailure naming `name`. Where the queue is full of copies that were not waited for, they are, once.
+template <class Call>
+void enqueue(Queue& queue, const char* name, const Call& call) {
+  constexpr double seconds = 60;
+  AbiError error;
+  quern_status status = call(queue.next_signal(), error.get());
+  if (status != QUERN_OK) queue.withdraw_signal();
+  if (status == QUERN_BUSY && queue.has_deferred()) {
+    queue.wait(seconds);
+    status = call(queue.next_signal(), error.get());
+    if (status != QUERN_OK) queue.withdraw_signal();
+  }
+  error.check(status, name);
+}
 
 /// What memory holds before a run, one for each of two runs: NaN in every float dtype; a small number.
 inline constexpr std::byte poisons[] = {std::byte{0xff}, std::byte{0xa5}};
@@ -179,7 +201,8 @@ class Region {
 };
 
 /// What a region holds behind a run. Of a small one it is brought with the canaries by one download, since each download of a device is a submit;
-/// of a large one by parts, as it is asked for. Look again behind the next write.
+/// of a large one the canaries are, and the rest by parts, as it is asked for. Look again behind the next write. Made while the queue gathers, it is
+/// there once that has settled.
 class Contents {
  public:
   explicit Contents(Region& region);
@@ -194,7 +217,8 @@ class Contents {
   std::span<const std::byte> values() const;
 
   Region& region_;
-  std::vector<std::byte> whole_;  // from the first byte of the canary before it to the last of the one behind; empty: large
+  bool whole_;
+  std::vector<std::byte> bytes_;  // from the first byte of the canary before it to the last of the one behind; of a large one both canaries
 };
 
 }  // namespace quern::conformance

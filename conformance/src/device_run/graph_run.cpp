@@ -195,11 +195,6 @@ class GraphRun {
 
   /// Contents of inputs and states before a run; poison in what the nodes write.
   void reset(std::byte poison, int step) {
-    queue_.gather();
-    write_all(poison, step);
-    queue_.settle();
-  }
-  void write_all(std::byte poison, int step) {
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       const GraphValue& value = at(v);
       if (value.alias_of != no_value || value.spec.kind == QUERN_VALUE_CONSTANT) continue;
@@ -233,23 +228,27 @@ class GraphRun {
   }
 
   /// Of what runs may write, behind a run; constants are looked at behind the last.
-  std::map<int, Contents> look() const {
-    std::map<int, Contents> now;
+  struct Seen {
+    std::map<int, Contents> values;
+    Contents scratch;
+  };
+  Seen look(Prepared& prepared) const {
     queue_.gather();
-    for (const auto& [v, r] : regions_) now.emplace(v, *r);
+    Seen now{{}, prepared.scratch()};
+    for (const auto& [v, r] : regions_) now.values.emplace(v, *r);
     queue_.settle();
     return now;
   }
 
-  std::string damage(const std::map<int, Contents>& now, Prepared& prepared) const {
-    for (const auto& [v, contents] : now)
+  std::string damage(const Seen& now) const {
+    for (const auto& [v, contents] : now.values)
       if (std::string text = contents.canary_damage(); !text.empty()) return at(v).name + ": " + text;
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       if (at(v).spec.kind != QUERN_VALUE_INPUT || is_changing(v) || is_overwritten(v)) continue;
       const auto given = data_.inputs[static_cast<std::size_t>(at(v).input)].bytes();
-      if (!now.at(graph_.root(v)).begins_with(given)) return at(v).name + ", an input, was changed";
+      if (!now.values.at(graph_.root(v)).begins_with(given)) return at(v).name + ", an input, was changed";
     }
-    const std::string scratch = prepared.scratch_damage();
+    const std::string scratch = now.scratch.canary_damage();
     return scratch.empty() ? std::string() : "scratch: " + scratch;
   }
   bool is_changing(int v) const { return std::ranges::find(graph_.steps.changing, v) != graph_.steps.changing.end(); }
@@ -320,12 +319,12 @@ class GraphRun {
     reset(poison, step);
     prepared.poison_scratch(poison);
     mode.text = status_problem(prepared.run(case_.deadline_seconds));
-    const std::map<int, Contents> now = look();
-    if (const std::string text = damage(now, prepared); !text.empty()) mode.text = text;
+    const Seen now = look(prepared);
+    if (const std::string text = damage(now); !text.empty()) mode.text = text;
     std::vector<Tensor> outputs(case_.outputs.size());
     for (const auto& [v, id] : flat.bound())
       if (at(v).output != no_value)
-        outputs[static_cast<std::size_t>(at(v).output)] = observe(v, now.at(graph_.root(v)), rows, poison, mode.text);
+        outputs[static_cast<std::size_t>(at(v).output)] = observe(v, now.values.at(graph_.root(v)), rows, poison, mode.text);
     return outputs;
   }
 
@@ -370,15 +369,20 @@ class GraphRun {
           if (status.code != QUERN_OK)
             throw AbiFailure(status.code, "node " + std::to_string(n) + " ended with " + status_words(status.code));
           faults |= status.faults;
+          queue_.gather();
+          const Contents scratch = plans[n]->scratch();
+          std::map<int, Contents> made;
           for (const int y : graph_.nodes[n].outputs)
-            if (y != no_value)
-              mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, Contents(region(y)), rows, poisons[0], mode.text);
-          if (const std::string text = plans[n]->scratch_damage(); !text.empty())
+            if (y != no_value) made.emplace(y, region(y));
+          queue_.settle();
+          for (const auto& [y, contents] : made)
+            mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, contents, rows, poisons[0], mode.text);
+          if (const std::string text = scratch.canary_damage(); !text.empty())
             mode.text = "scratch of node " + std::to_string(n) + ": " + text;
         }
         if (faults != graph_.faults)
           mode.text = "the nodes raised the faults " + fault_words(faults) + ", expected " + fault_words(graph_.faults);
-        if (const std::string text = damage(look(), *plans.back()); !text.empty()) mode.text = text;
+        if (const std::string text = damage(look(*plans.back())); !text.empty()) mode.text = text;
         if (!mode.text.empty()) return;
         if (graph_.steps.count > 1) emit_step(mode, step);
       }
@@ -440,6 +444,7 @@ bool wants_layouts(const loader::Device& device, const Case& c) {
 
 std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, const CaseData& data, bool as_session) {
   Queue queue(device);
+  queue.write_ahead();
   std::vector<ModeResult> results;
   std::map<int, std::unique_ptr<Region>> constants;
   /// Whether the device is there still.

@@ -128,7 +128,9 @@ void Prepared::bind(const std::map<std::uint32_t, Region*>& bindings, std::int64
   entry.bindings = {list.data(), list.size(), sizeof(quern_binding)};
   entry.scratch = scratch_->span();
   const quern_array entries{&entry, 1, sizeof entry};
-  error.check(device_.api().prepare(device_.handle(), queue_.get(), &entries, queue_.next_signal(), error.get()), "prepare");
+  enqueue(queue_, "prepare", [&](const quern_sync* sync, quern_error* to) {
+    return device_.api().prepare(device_.handle(), queue_.get(), &entries, sync, to);
+  });
   queue_.wait(60);
 }
 
@@ -142,7 +144,6 @@ void Prepared::release() noexcept {
 }
 
 void Prepared::poison_scratch(std::byte value) { scratch_->fill(value); }
-std::string Prepared::scratch_damage() { return scratch_->canary_damage(); }
 
 quern_run_status Prepared::run(double seconds, const std::vector<quern_patch>& patches, const std::vector<quern_bound>& bounds) {
   quern_run_status status{};
@@ -154,10 +155,11 @@ quern_run_status Prepared::run(double seconds, const std::vector<quern_patch>& p
   run.status = &status;
   run.patches = {patches.data(), patches.size(), sizeof(quern_patch)};
   run.bounds = {bounds.data(), bounds.size(), sizeof(quern_bound)};
-  run.sync = queue_.next_signal();
   const quern_array runs{&run, 1, sizeof run};
-  AbiError error;
-  error.check(device_.api().submit(device_.handle(), queue_.get(), &runs, error.get()), "submit");
+  enqueue(queue_, "submit", [&](const quern_sync* sync, quern_error* error) {
+    run.sync = sync;
+    return device_.api().submit(device_.handle(), queue_.get(), &runs, error);
+  });
   queue_.wait(seconds);
   return status;
 }

@@ -63,7 +63,9 @@ class Prepared {
   quern_instance* instance() const noexcept { return instance_; }
   std::uint64_t scratch_bytes() const noexcept { return scratch_->bytes(); }
   void poison_scratch(std::byte value);
-  std::string scratch_damage();
+  /// As it is behind the last run.
+  Contents scratch() { return Contents(*scratch_); }
+  Queue& queue() noexcept { return queue_; }
   /// Submits once and waits. Throws AbiFailure if nothing was enqueued or the wait failed; how the run ended is returned.
   quern_run_status run(double seconds, const std::vector<quern_patch>& patches = {}, const std::vector<quern_bound>& bounds = {});
 

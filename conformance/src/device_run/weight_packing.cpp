@@ -47,9 +47,9 @@ std::map<std::uint32_t, PackedWeight> pack_constants(const loader::Device& devic
     auto region = std::make_unique<Region>(device, queue, item.bytes, item.alignment, false, guard);
     const quern_span from = source->second->span(), to = region->span();
     const quern_array from_list{&from, 1, sizeof from}, to_list{&to, 1, sizeof to};
-    AbiError error;
-    error.check(device.api().weights_pack(device.handle(), queue.get(), &item, &from_list, &to_list, queue.next_signal(), error.get()),
-                "weights_pack");
+    enqueue(queue, "weights_pack", [&](const quern_sync* sync, quern_error* error) {
+      return device.api().weights_pack(device.handle(), queue.get(), &item, &from_list, &to_list, sync, error);
+    });
     queue.wait(60);
     if (const std::string damage = region->canary_damage(); !damage.empty()) throw AbiFailure(QUERN_INTERNAL, "weights_pack: " + damage);
     packed.emplace(value, PackedWeight{std::string(item.layout_key.data, item.layout_key.size), std::move(region)});

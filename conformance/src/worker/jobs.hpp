@@ -7,7 +7,7 @@
 
 namespace quern::conformance {
 
-/// One a processor. Each job is a process on each device, though: on a device with memory of its own at most 8, and one for each GiB that it
+/// One a processor. Each job is a process on each device, though: on a device with memory of its own at most 6, and one for each GiB that it
 /// has free. A process takes up to half of that for the driver's context and code, and cases of 64 MiB and more run one at a time.
 /// `memory`: bytes that a device has free; 0: unknown. It is asked only of devices that no processor of the host's works for.
 std::uint32_t jobs_for(std::uint32_t processors, const std::vector<Target>& targets,

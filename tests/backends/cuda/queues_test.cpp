@@ -145,6 +145,18 @@ TEST_F(CudaQueues, WhatWasWaitedForOnOneIsSeenByTheOther) {
   }
 }
 
+TEST_F(CudaQueues, AQueueThatWasGivenBackServesTheNextOne) {
+  std::vector<float> sent(40'000, 1.5F);  // its download goes through pinned memory
+  const quern_span place = holding(sent);
+  EXPECT_EQ(contents(place), sent);
+  ASSERT_EQ(api.queue_destroy(queue, error), QUERN_OK) << error.text();
+  queues.clear();
+  setenv("FAKE_REFUSED", "cuMemHostAlloc=2", 1);  // what there is serves
+  queue = new_queue();
+  EXPECT_EQ(contents(place), sent);
+  unsetenv("FAKE_REFUSED");
+}
+
 TEST_F(CudaQueues, WorkInFlightKeepsWhatItNamesAndAWaitFreesIt) {
   const quern_span to = holding(zeros);
   const Ready r = copy_of(holding(numbers), to);
