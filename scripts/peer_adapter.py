@@ -53,14 +53,15 @@ class Model:
         lib.llama_memory_clear(lib.llama_get_memory(self.context), True)
 
     def answer(self, prompt, count):
+        """With the token that ends it."""
         self.clear()
         ids, last, at = [], self.logits(prompt, 0)[-1], len(prompt)
-        while True:
-            token = int(last.argmax())
-            if lib.llama_vocab_is_eog(self.vocabulary, token) or len(ids) == count:
-                return ids
-            ids.append(token)
-            last, at = self.logits([token], at)[0], at + 1
+        while len(ids) < count:
+            ids.append(int(last.argmax()))
+            if lib.llama_vocab_is_eog(self.vocabulary, ids[-1]):
+                break
+            last, at = self.logits(ids[-1:], at)[0], at + 1
+        return ids
 
     def predictions(self, text):
         """Logarithms of the probabilities behind each token of a text."""

@@ -21,6 +21,14 @@ def processor(key):
     return "unknown"
 
 
+def output_of(*command):
+    """Standard output of a command; ends the program where it fails."""
+    done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} failed with {done.returncode}:\n{done.stderr.decode(errors='replace')[-2000:]}")
+    return done.stdout.decode()
+
+
 def peer_python(avx2):
     """The interpreter of the peer's environment, which is made if it is missing. Native flags are those of AVX2 where there is no more."""
     if avx2 and not WIDER & set(processor("flags").split()):
