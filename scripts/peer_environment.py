@@ -1,6 +1,7 @@
 """llama.cpp as the scripts compare with it: the one in the PyPI source package llama-cpp-python, built with native flags in an environment of
 its own (~/.cache/quern-dev/peer-...; about ten minutes once). On processors with AMX peer_tiles.h comes in front, or what GCC 12 makes of
 it ends with an illegal instruction."""
+import json
 import os
 import pathlib
 import subprocess
@@ -27,6 +28,11 @@ def output_of(*command):
     if done.returncode != 0:
         sys.exit(f"{command[0]} failed with {done.returncode}:\n{done.stderr.decode(errors='replace')[-2000:]}")
     return done.stdout.decode()
+
+
+def json_of(*command):
+    """The last line of what a command prints, which is JSON."""
+    return json.loads(output_of(*command).splitlines()[-1])
 
 
 def peer_python(avx2):
