@@ -1,6 +1,7 @@
 """llama.cpp as the scripts compare with it: the one in the PyPI source package llama-cpp-python, built with native flags in an environment of
 its own (~/.cache/quern-dev/peer-...; about ten minutes once). On processors with AMX peer_tiles.h comes in front, or what GCC 12 makes of
 it ends with an illegal instruction."""
+import json
 import os
 import pathlib
 import subprocess
@@ -19,6 +20,19 @@ def processor(key):
         if line.split(":")[0].strip() == key:
             return line.split(":", 1)[1].strip()
     return "unknown"
+
+
+def output_of(*command):
+    """Standard output of a command; ends the program where it fails."""
+    done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} failed with {done.returncode}:\n{done.stderr.decode(errors='replace')[-2000:]}")
+    return done.stdout.decode()
+
+
+def json_of(*command):
+    """The last line of what a command prints, which is JSON."""
+    return json.loads(output_of(*command).splitlines()[-1])
 
 
 def peer_python(avx2):

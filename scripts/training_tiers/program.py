@@ -97,6 +97,8 @@ class Program:
         self.environment.setdefault("XDG_CACHE_HOME", str(self.folder / "cache"))
         self.deadline = None
         self.report = None
+        self.others = []  # the same program on other backends
+        self.curves = None  # a folder for pictures of losses
 
     def left(self):
         """Seconds until the tier has to end."""

@@ -1,10 +1,12 @@
 /* A library to preload: counts the calls that make, write, cut, sync, rename and remove files, and make and remove folders, whose path begins
  * with QUERN_STEP_FOLDER.
  *
- *   QUERN_STEP_KILL=N   the N-th such call of a process is not made; the process ends by SIGKILL instead
+ *   QUERN_STEP_KILL=N   the N-th such call of a process is not made; the process ends by SIGKILL instead. A write writes half before that
  *   QUERN_STEP_FAIL=N   the N-th such call fails with the error QUERN_STEP_ERRNO, and those behind it do not
  *   QUERN_STEP_FULL=N   from the N-th write on, the disk is full (ENOSPC); a write before it takes one byte less than asked (a short write)
  *   QUERN_STEP_COUNT=F  appends a byte to the file F for each call, so that a test knows how many there are
+ *
+ * The disk is not waited for: a process that is killed loses nothing that it wrote, so fsync has nothing to add here.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -57,6 +59,9 @@ static int step(void) {
   return 1;
 }
 
+/* Whether this write is the last thing that the process does. */
+static int is_torn(int fd) { return calls + 1 == number("QUERN_STEP_KILL") && is_watched_fd(fd); }
+
 /* How many bytes this write may take; 0 with errno: none. */
 static size_t room(int fd, size_t count) {
   if (!is_watched_fd(fd)) return count;
@@ -69,12 +74,14 @@ static size_t room(int fd, size_t count) {
 }
 
 ssize_t write(int fd, const void *bytes, size_t count) {
+  if (is_torn(fd)) syscall(SYS_write, fd, bytes, count / 2);
   const size_t allowed = room(fd, count);
   if (allowed == 0 && count != 0) return -1;
   return syscall(SYS_write, fd, bytes, allowed);
 }
 
 ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) {
+  if (is_torn(fd)) syscall(SYS_pwrite64, fd, bytes, count / 2, at);
   const size_t allowed = room(fd, count);
   if (allowed == 0 && count != 0) return -1;
   return syscall(SYS_pwrite64, fd, bytes, allowed, at);
@@ -112,8 +119,8 @@ int open(const char *path, int flags, ...) {
 }
 
 int fsync(int fd) {
-  if (is_watched_fd(fd) && step()) return -1;
-  return (int)syscall(SYS_fsync, fd);
+  if (!is_watched_fd(fd)) return (int)syscall(SYS_fsync, fd);
+  return step() ? -1 : 0;
 }
 
 int ftruncate64(int fd, off64_t length) {

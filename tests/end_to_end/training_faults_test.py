@@ -1,5 +1,6 @@
 """quern train while it is killed, or while the disk refuses, at each call that touches a file of its output folder."""
 
+import json
 import os
 import pathlib
 import random
@@ -32,21 +33,27 @@ class Faults(Training):
         self.train(lora("llama", **RUN), name="whole", env={"QUERN_THREADS": "1"})
         self.config = self.folder / "whole.yaml"
         self.whole = [(self.folder / "whole" / name).read_bytes() for name in RESULTS]
+        self.log = self.curve(self.folder / "whole")
+
+    def curve(self, folder):
+        """What the log has of each step, but times."""
+        return [(line["step"], line["loss"], line["grad_norm"], line["learning_rate"])
+                for line in map(json.loads, (folder / "log.jsonl").read_text().splitlines()) if "loss" in line]
 
     def command(self, *arguments):
         return [PROGRAM, "train", str(self.config), f"output_dir={self.out}", *arguments]
 
-    def run_program(self, *arguments, **steps):
-        env = self.environment({**ON_DEVICE, "QUERN_THREADS": "1", "LD_PRELOAD": STEPS, "QUERN_STEP_FOLDER": str(self.out),
+    def run_program(self, *arguments, below=None, **steps):
+        env = self.environment({**ON_DEVICE, "QUERN_THREADS": "1", "LD_PRELOAD": STEPS, "QUERN_STEP_FOLDER": str(below or self.out),
                                 **{f"QUERN_STEP_{name.upper()}": str(value) for name, value in steps.items()}})
         return subprocess.run(self.command(*arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, timeout=60)
 
-    def calls_of(self, *arguments, prepare=lambda: None):
+    def calls_of(self, *arguments, prepare=lambda: None, below=None):
         """How many calls there are to fail in a run."""
         count = self.folder / "count"
         count.unlink(missing_ok=True)
         self.begin(prepare)
-        self.assertEqual(self.run_program(*arguments, count=count).returncode, 0)
+        self.assertEqual(self.run_program(*arguments, count=count, below=below).returncode, 0)
         return count.stat().st_size
 
     def begin(self, prepare):
@@ -64,9 +71,9 @@ class Faults(Training):
         """Steps of the checkpoints that the program said are whole."""
         return [int(step) for step in re.findall(r"^step (\d+): saved", result, re.MULTILINE)]
 
-    def assert_goes_on(self, said, when, kept=0):
+    def assert_goes_on(self, said, when, logged=True):
         """Resumed, the run loses no step before the last save, ends with the bits of the undisturbed one, and leaves nothing aside."""
-        last = max([kept, *self.saved(said)])
+        last = max([0, *self.saved(said)])
         resumed = self.run_program("--resume")
         if resumed.returncode == 4 and last == 0:
             self.assertIn("no whole checkpoint", resumed.stderr, when)
@@ -74,11 +81,13 @@ class Faults(Training):
         self.assertEqual(resumed.returncode, 0, (when, resumed.stderr))
         done = re.search(r"; (\d+) are done", resumed.stderr)
         self.assertGreaterEqual(int(done.group(1)) if done else 0, last, (when, resumed.stderr))
-        self.assert_is_whole(when)
+        self.assert_is_whole(when, logged)
 
-    def assert_is_whole(self, when):
+    def assert_is_whole(self, when, logged):
         for name, expected in zip(RESULTS, self.whole):
             self.assertEqual((self.out / name).read_bytes(), expected, (when, name))
+        if logged:
+            self.assertEqual(self.curve(self.out), self.log, when)
         self.assertEqual(self.left(), [], when)
         self.assertLessEqual(len(list(self.out.glob("checkpoint-*"))), 2, when)
 
@@ -88,6 +97,29 @@ class Faults(Training):
             killed = self.run_program(kill=at)
             self.assertEqual(killed.returncode, -signal.SIGKILL, at)
             self.assert_goes_on(killed.stderr, at)
+
+    def test_a_save_may_end_at_each_of_its_calls(self):
+        """The second save, in the folder that it has until it is whole: the run goes on from the first one if it is killed. A full disk costs this save alone."""
+        aside = self.out / ".checkpoint-2.partial"
+        calls = self.calls_of(below=aside)
+        self.assertGreater(calls, 30)
+        for at in range(1, calls + 1):
+            self.begin(lambda: None)
+            killed = self.run_program(kill=at, below=aside)
+            self.assertEqual((killed.returncode, self.saved(killed.stderr)), (-signal.SIGKILL, [1]), at)
+            self.assert_goes_on(killed.stderr, at)
+        writes = 0
+        while True:
+            self.begin(lambda: None)
+            full = self.run_program(full=writes + 1, below=aside)
+            self.assertEqual(full.returncode, 0, full.stderr)
+            if self.saved(full.stderr) == [1, 2, 3]:
+                break
+            writes += 1
+            self.assertEqual(self.saved(full.stderr), [1, 3], writes)
+            self.assertRegex(full.stderr, "warning: .*No space left")
+            self.assert_is_whole(writes, logged=True)
+        self.assertGreater(writes, 8)
 
     def replace(self):
         """A run of one step; the next one replaces its only checkpoint."""
@@ -121,7 +153,7 @@ class Faults(Training):
                 else:  # at the start, where a folder cannot be written into, and at the end, for the result
                     self.assertIn(failed.returncode, (4, 5), when)
                     self.assertRegex(failed.stderr, r"quern: .*out", when)
-                self.assert_goes_on(failed.stderr, when)
+                self.assert_goes_on(failed.stderr, when, logged=False)  # a line of the log that fails is told, and is lost
 
     def test_a_full_disk_leaves_the_run_going_and_what_was_saved(self):
         count = self.folder / "count"
@@ -141,11 +173,15 @@ class EveryFault(Faults):
     every = True
 
     def test_a_run_that_is_killed_at_any_time_goes_on(self):
+        self.begin(lambda: None)
+        began = time.monotonic()
+        self.assertEqual(self.run_program().returncode, 0)
+        whole = time.monotonic() - began
         for number in range(30):
             self.begin(lambda: None)
             process = subprocess.Popen(self.command(), env=self.environment({**ON_DEVICE, "QUERN_THREADS": "1"}), stdout=subprocess.DEVNULL,
                                        stderr=subprocess.PIPE, text=True)
-            time.sleep(random.Random(number).uniform(0, 0.12))
+            time.sleep(random.Random(number).uniform(0, whole))
             process.kill()
             _, said = process.communicate(timeout=60)
             self.assert_goes_on(said, number)

@@ -15,6 +15,7 @@ from harness import DATA, PROGRAM, SOURCE, main
 SCRIPT = SOURCE / "scripts/training-tiers"
 FAKE = '''import json, os, pathlib, sys, time
 changes = json.loads(os.environ.get("FAKE_CHANGES", "{}"))
+changes.update(changes.get("on", {}).get(os.environ["QUERN_BACKEND"], {}))
 verb, rest = sys.argv[1], sys.argv[2:]
 with open(os.environ["FAKE_CALLS"], "a") as calls:
     calls.write(" ".join([verb, *(part for part in rest if part.startswith("-")), os.environ["QUERN_BACKEND"], os.environ["QUERN_FALLBACK"]]) + "\\n")
@@ -24,7 +25,7 @@ elif verb == "devices":
     if "refusal" in changes:
         sys.stderr.write("quern: " + changes["refusal"] + "\\n")
         sys.exit(3)
-    print(json.dumps({"devices": [{"name": "cpu:0", "backend": "cpu", "description": "a processor", "selected": True, "driver": "1.2"}]}))
+    print(json.dumps({"devices": [{"name": "cpu:0", "backend": changes.get("backend", "cpu"), "description": "a processor", "selected": True, "driver": "1.2"}]}))
 elif "--check-gradients" in rest:
     if "code" in changes:
         sys.stderr.write("quern: it went wrong\\n")
@@ -43,7 +44,7 @@ elif verb == "train":
     folder = pathlib.Path(config["output_dir"])
     folder.mkdir(parents=True)
     name = folder.name
-    closing = {"device": "cpu:0", "skipped": 0, "estimate": {"devices_bytes": 100 << 20, "host_bytes": 9}, "peak_bytes": 101 << 20, "allocations": 7}
+    closing = {"device": changes.get("backend", "cpu") + ":0", "skipped": 0, "estimate": {"devices_bytes": 100 << 20, "host_bytes": 9}, "peak_bytes": 101 << 20, "allocations": 7}
     if name.startswith("tiny-"):
         golden = json.loads(pathlib.Path(os.environ["FAKE_TINY"]).read_text())[name[5:]]["lora"]
         steps, closing["validation_loss"] = golden["steps"], golden["val_loss_after"]
@@ -58,6 +59,7 @@ elif verb == "train":
         steps = steps[:changes.get("steps", len(steps))]
     more = {"seconds": 0.5, "tokens_per_second": 18.0, "learning_rate": 0.1, "memory_bytes": 5}
     (folder / "log.jsonl").write_text("".join(json.dumps({**more, **step, "step": i + 1}) + "\\n" for i, step in enumerate(steps)))
+    (folder / "loss.svg").write_text("<svg/>")
     print(json.dumps(closing))
 '''
 
@@ -169,6 +171,40 @@ class Quick(Script):
         self.assertIn("the run tiny-llama did not end within the time of the tier.", fault)
 
 
+class Agreement(Script):
+    CALL = ("agreement", "--beside", "vulkan:0", "cuda")
+    THERE = {"vulkan": {"backend": "vulkan"}, "cuda": {"backend": "cuda"}}
+
+    def test_what_is_no_call_ends_with_2(self):
+        for arguments in ((), ("--beside", "cpu"), ("--beside", "vulkan", "vulkan:1"), ("--beside", "metal")):
+            code, report, said = self.run_script("agreement", *arguments)
+            self.assertEqual((code, report), (2, None), arguments)
+            self.assertIn("--beside", said)
+
+    def test_a_backend_beside_that_does_not_load_ends_with_3(self):
+        code, report, said = self.run_script(*self.CALL, on={"cuda": {"backend": "cuda"}})
+        self.assertEqual((code, report), (3, None))
+        self.assertIn("the backend vulkan does not load", said)
+
+    def test_backends_that_agree_pass_and_leave_their_curves(self):
+        code, report, said = self.run_script(*self.CALL, "--curves", self.folder / "curves", on=self.THERE)
+        self.assertEqual((code, report["passed"]), (0, True), said)
+        self.assertEqual([one["backend"] for one in report["beside"]], ["vulkan", "cuda"])
+        self.assertEqual({path.name for path in (self.folder / "curves").iterdir()},
+                         {f"{name}-{backend}.svg" for name in ("tiny-llama-lora", "tiny-qwen3-full") for backend in ("cpu", "vulkan", "cuda")})
+        pairs = [check["check"] for check in report["checks"] if "distance" in check["check"]]
+        self.assertEqual(len(pairs), 2 * 3, pairs)
+
+    def test_a_loss_that_is_away_at_any_step_fails_with_both_backends_that_are_right(self):
+        faults = self.faults(*self.CALL, on={**self.THERE, "cuda": {"backend": "cuda", "losses": {"199": 11.3 * 1.0006}}})
+        self.assertEqual(len(faults), 2 * 2, faults)
+        for fault, words in zip(faults, 2 * ("cpu and cuda is 0.00059964", "vulkan and cuda is 0.00059964")):
+            self.assertIn(words, fault)
+            self.assertIn("at most 0.0005 is allowed", fault)
+        faults = self.faults(*self.CALL, on={**self.THERE, "vulkan": {"backend": "vulkan", "steps": 150}})
+        self.assertIn("the number of steps of tiny-llama-lora on vulkan is 150, and 200 is asked for.", faults)
+
+
 class Real(unittest.TestCase):
     """With the program itself: minutes."""
 
@@ -178,6 +214,13 @@ class Real(unittest.TestCase):
                                   env={**os.environ, "QUERN_PROGRAM": PROGRAM})
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue(json.loads(done.stdout)["passed"])
+
+    def test_the_cpu_and_vulkan_agree_over_200_steps(self):
+        done = subprocess.run([sys.executable, SCRIPT, "agreement", "--backend", "cpu", "--beside", "vulkan:0"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "QUERN_PROGRAM": PROGRAM})
+        if done.returncode == 3:
+            self.skipTest(done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":

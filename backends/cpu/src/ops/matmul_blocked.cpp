@@ -27,10 +27,12 @@ struct PanelSource {
   bool along_k;
   std::int64_t lane_stride, k_stride;
 
-  /// Lanes first .. of k at `depth_first` ..
-  GemmPanel panel(std::int64_t first, std::int64_t count, std::int64_t width, std::int64_t k, std::int64_t depth,
-                  float* out) const noexcept {
-    if (along_k) return {dtype, data + first * lane_stride, lane_stride, true, k, count, width, depth, out};
+  /// Lanes first .. of k .. k + depth, and where the panel behind it is.
+  GemmPanel panel(std::int64_t first, std::int64_t count, std::int64_t width, std::int64_t k, std::int64_t depth, float* out,
+                  std::int64_t next_lanes, std::int64_t next_k) const noexcept {
+    if (along_k)
+      return {
+          dtype, data + first * lane_stride, lane_stride, true, k, count, width, depth, out, next_lanes * lane_stride + next_k * k_stride};
     return {dtype, data + k * k_stride, k_stride, false, first, count, width, depth, out};
   }
 };
@@ -95,7 +97,7 @@ class BlockedProduct {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t at = i / panels_ * gemm_depth, here = std::min(gemm_depth, depth - at), row = i % panels_ * gemm_rows;
         float* out = packed_ + at * panels_ * gemm_rows + row * here;
-        vectors_.pack_panel(a_.panel(first_ + row, std::min(gemm_rows, rows_ - row), gemm_rows, k + at, here, out));
+        vectors_.pack_panel(a_.panel(first_ + row, std::min(gemm_rows, rows_ - row), gemm_rows, k + at, here, out, gemm_rows, 0));
       }
     });
   }
@@ -115,7 +117,8 @@ class BlockedProduct {
         if (shape_.k == 0) std::fill_n(sums, panels * gemm_rows * gemm_columns, 0.0f);
         for (std::int64_t at = 0; at < depth; at += gemm_depth) {
           const std::int64_t here = std::min(gemm_depth, depth - at);
-          vectors_.pack_panel(b_.panel(column, columns, gemm_columns, k + at, here, strip));
+          const bool last = at + here == depth;  // of this strip
+          vectors_.pack_panel(b_.panel(column, columns, gemm_columns, k + at, here, strip, last ? gemm_columns : 0, last ? -at : here));
           vectors_.gemm({packed_ + at * panels_ * gemm_rows + row * here, strip, here, panels, k + at == 0, sums});
         }
         if (k + depth == shape_.k) finish(sums, first_ + row, std::min(rows_ - row, panels * gemm_rows), column, columns);

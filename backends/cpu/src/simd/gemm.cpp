@@ -88,7 +88,7 @@ QUERN_CPU_INLINE void store_turned(const Lanes (&rows)[16], int count, std::int6
   }
 }
 
-/// A panel whose source is packed along k: rows become lanes.
+/// A panel whose source is packed along k: rows become lanes. A panel has a part of each row, too short for the processor to fetch the next one by itself.
 template <typename Row>
 void pack_turned(const GemmPanel& p) {
   const auto* from = reinterpret_cast<const Byte*>(p.data);
@@ -98,9 +98,16 @@ void pack_turned(const GemmPanel& p) {
     for (std::int64_t lane = 0; lane < p.width; lane += 16) {
       Lanes low[16], high[16];
       for (std::int64_t i = 0; i < 16; ++i) {
-        low[i] = high[i] = zero();
-        if (i >= lanes || lane + i >= p.count) continue;
+        if (i >= lanes || lane + i >= p.count) {
+          low[i] = high[i] = zero();
+          continue;
+        }
         const Byte* row = from + (lane + i) * p.stride;
+        if constexpr (Row::plain) {
+          const Byte* later = row + (p.first + k) * Row::bytes + p.next;
+          __builtin_prefetch(later);
+          __builtin_prefetch(later + 64);
+        }
         if (depth == 32) Row::decode(row, (p.first + k) / 32, low[i], high[i]);
         else decode_tail<Row>(row, (p.first + k) / 32, depth, low[i], high[i]);
       }

@@ -99,6 +99,7 @@ struct GemmPanel {
   std::int64_t first;  // element of a row of the source: a multiple of gemm_depth along k, else of the width
   std::int64_t count, width, depth;
   float* out;
+  std::int64_t next = 0;  // bytes from data to what is packed next from plain rows; they are fetched meanwhile
 };
 
 /// c[r][j] = sum over k of a[k][r] * b[k][j], or c plus that, for panels of a one after another.
