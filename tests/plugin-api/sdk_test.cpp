@@ -188,11 +188,11 @@ TEST(SdkAttributes, NameWhatTheyCannotTake) {
     return sdk::Attributes(g.node(op, {0}, {0}, std::move(a))).problem();
   };
   EXPECT_EQ(problem(QUERN_OP_RMS_NORM, {}), "rms_norm needs the attribute epsilon");
-  EXPECT_EQ(problem(QUERN_OP_NEG, {real(QUERN_KEY_ALPHA, 1)}), "neg has no attribute with key 1 (alpha) in op set 2");
+  EXPECT_EQ(problem(QUERN_OP_NEG, {real(QUERN_KEY_ALPHA, 1)}), "neg has no attribute with key 1 (alpha) in op set 3");
   EXPECT_EQ(problem(QUERN_OP_GELU, {real(QUERN_KEY_KIND, 1)}), "gelu: the attribute kind came with type 2, not 1");
   EXPECT_EQ(problem(QUERN_OP_GELU, {integer(QUERN_KEY_KIND, 1), integer(QUERN_KEY_KIND, 1)}), "gelu: the attribute kind came twice");
-  EXPECT_EQ(problem(QUERN_OP_GELU, {integer(1000, 1)}), "gelu has no attribute with key 1000 in op set 2");
-  EXPECT_EQ(problem(3999, {}), "op 3999 is not in the op set 2");
+  EXPECT_EQ(problem(QUERN_OP_GELU, {integer(1000, 1)}), "gelu has no attribute with key 1000 in op set 3");
+  EXPECT_EQ(problem(3999, {}), "op 3999 is not in the op set 3");
 }
 
 TEST(SdkQuery, NegotiatesTheSmallerMinorAndRefusesAHostThatNeedsANewerOne) {

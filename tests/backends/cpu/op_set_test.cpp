@@ -82,7 +82,10 @@ void copies(quern_dtype t, std::vector<Call>& out) {
   for (const quern_dtype to : all_dtypes()) out.push_back({QUERN_OP_CAST, {x}, {make(to, {2, 3, 256})}});
   for (const quern_dtype index : {QUERN_I32, QUERN_I64})
     for (const quern_dtype to : floats)
-      if (t != QUERN_I32) out.push_back({QUERN_OP_GET_ROWS, {make(t, {5, 256}), make(index, {3})}, {make(to, {3, 256})}});
+      if (t != QUERN_I32) {
+        out.push_back({QUERN_OP_GET_ROWS, {make(t, {5, 256}), make(index, {3})}, {make(to, {3, 256})}});
+        out.push_back({QUERN_OP_TAKE, {make(t, {5, 256}), make(index, {3})}, {make(to, {5, 3})}});
+      }
 }
 
 void rows(quern_dtype t, std::vector<Call>& out) {
