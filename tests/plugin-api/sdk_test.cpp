@@ -205,7 +205,7 @@ TEST(SdkQuery, NegotiatesTheSmallerMinorAndRefusesAHostThatNeedsANewerOne) {
   EXPECT_EQ(out.abi_minor, QUERN_ABI_MINOR);
   query.abi_minor_min = QUERN_ABI_MINOR + 1;
   EXPECT_EQ(sdk::answer_query(&query, &out, error, mine), QUERN_VERSION);
-  EXPECT_EQ(error.text(), "the host needs plugin ABI 1.2 or newer, this plugin speaks 1.1");
+  EXPECT_EQ(error.text(), "the host needs plugin ABI 1.3 or newer, this plugin speaks 1.2");
   query.abi_minor_min = 0;
   out.header.struct_size = QUERN_MIN_SIZE_quern_plugin_api - 1;
   EXPECT_EQ(sdk::answer_query(&query, &out, error, mine), QUERN_INVALID_ARGUMENT);
