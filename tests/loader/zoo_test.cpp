@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refused{"no_note", Stage::inspect, "QUERN-L-0107", "has no note of a quern plugin", "remove the file"},
         Refused{"wrong_epoch", Stage::inspect, "QUERN-L-0109", "this runtime speaks epoch 1", "backends-1"},
-        Refused{"needs_newer_host", Stage::inspect, "QUERN-L-0111", "needs runtime ABI 1.5 or newer, and this is 1.1",
+        Refused{"needs_newer_host", Stage::inspect, "QUERN-L-0111", "needs runtime ABI 1.5 or newer, and this is 1.2",
                 "newer quern runtime"},
         Refused{"other_hash", Stage::inspect, "QUERN-L-0112", "hash 0000000000001234", "QUERN_ALLOW_DEV_PLUGINS=1"},
         Refused{"strange_cpu", Stage::inspect, "QUERN-L-0113", "bit 63", "built for this processor"},
