@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"null_function", Stage::negotiate, "QUERN-L-0305", "'compile' is null", "author"},
         Refused{"other_id", Stage::negotiate, "QUERN-L-0306", "its function table has the name 'somebody_else', and its note 'other_id'",
                 "author"},
-        Refused{"high_minor", Stage::negotiate, "QUERN-L-0307", "negotiated ABI minor 2", "author"},
+        Refused{"high_minor", Stage::negotiate, "QUERN-L-0307", "negotiated ABI minor 3", "author"},
         Refused{"foreign_op_set", Stage::negotiate, "QUERN-L-0310", "its op set is 99; expected 1 to 3", "author"},
         Refused{"version_without_data", Stage::negotiate, "QUERN-L-0310", "its version has 5 bytes at a null pointer", "author"},
         Refused{"no_format_table", Stage::negotiate, "QUERN-L-0310", "its format table is 0; expected 1 to 2", "author"},
