@@ -1,10 +1,10 @@
-// get_rows get_rows_backward set_rows index_add.
+// get_rows get_rows_backward set_rows index_add take.
 //
 // get_rows decodes (bits as cast's, ops/cast.cpp); an index out of range is a row of zeros and INDEX_RANGE. get_rows_backward and
 // index_add add in f32 in the order of the index, so their f32 result is known bit for bit: each addition rounded from f64, which is
 // innocuous (53 >= 2 * 24 + 2). A narrower table of index_add may be rounded at each addition: u of its dtype times the sizes of the
 // partial sums. set_rows: floats are rounded once; a block format is judged by how far decode(encode(x)) may be from x; other rows keep
-// their values.
+// their values. take stores elements as get_rows those of floats.
 #include "ops/make_case.hpp"
 
 #include <algorithm>
@@ -43,6 +43,20 @@ void get_integers(const ReferenceCall& call, Expected& expected) {  // i32 rows 
       bytes.insert(bytes.end(), table.bytes().begin() + at * static_cast<std::int64_t>(n),
                    table.bytes().begin() + (at + 1) * static_cast<std::int64_t>(n));
   }
+}
+
+void take_reference(const ReferenceCall& call, Expected& expected) {
+  const Tensor &x = call.inputs[0], &index = call.inputs[1];
+  const std::int64_t n = x.dim_from_end(0), rows = x.dim_from_end(1);
+  ExpectedOutput& y = expected.outputs[0];
+  y.rule = Rule::value;
+  y.zero_sign = true;
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t j = 0; j < index.count(); ++j) {
+      const auto from = static_cast<std::int64_t>(index.at(j));
+      const double v = from >= 0 && from < n ? x.at(row * n + from) : 0.0;
+      y.add(v, half_ulp_f32(v));
+    }
 }
 
 void backward_reference(const ReferenceCall& call, Expected& expected) {
@@ -118,8 +132,9 @@ void set_reference(const ReferenceCall& call, Expected& expected) {
 
 using Fill = void (*)(const Tensor&, const CounterRandom&);
 
-/// How an index tensor is made for a table of `rows`.
-enum class Index { any, duplicates, skips, stray, ends };
+/// How an index tensor is made for a table of `rows`. turned: a permutation where `rows` is no multiple of `turn`, a prime.
+constexpr std::int64_t turn = 4099;
+enum class Index { any, duplicates, skips, stray, ends, turned };
 const char* index_name(Index kind) {
   switch (kind) {
     case Index::any: return "any";
@@ -127,6 +142,7 @@ const char* index_name(Index kind) {
     case Index::skips: return "skips";
     case Index::stray: return "stray";
     case Index::ends: return "ends";
+    case Index::turned: return "turned";
   }
   return "";
 }
@@ -140,6 +156,7 @@ ValueSpec index_of(quern_dtype dtype, std::int64_t count, std::int64_t rows, Ind
                     const std::uint64_t draw = random.stream(7).below(n, 4);
                     if (kind == Index::duplicates)
                       value = static_cast<double>(random.below(n, static_cast<std::uint64_t>(std::min<std::int64_t>(rows, 3))));
+                    if (kind == Index::turned) value = static_cast<double>((i * turn + rows / 2) % rows);
                     if (kind == Index::ends) value = i % 2 == 0 ? static_cast<double>(rows - 1) : 0.0;
                     if (kind == Index::skips && (i == 0 || draw == 0)) value = -1;
                     if (kind == Index::stray && (i == 0 || draw == 0)) {
@@ -164,6 +181,7 @@ constexpr OpUnderTest get_op{QUERN_OP_GET_ROWS, "rows", level_inference, get_ref
 constexpr OpUnderTest integers_op{QUERN_OP_GET_ROWS, "rows", level_inference, get_integers};
 constexpr OpUnderTest backward_op{QUERN_OP_GET_ROWS_BACKWARD, "rows", level_training, backward_reference};
 constexpr OpUnderTest set_op{QUERN_OP_SET_ROWS, "rows", level_inference, set_reference};
+constexpr OpUnderTest take_op{QUERN_OP_TAKE, "rows", level_inference, take_reference};
 constexpr OpUnderTest add_op{QUERN_OP_INDEX_ADD, "rows", level_all, add_reference};
 
 constexpr quern_dtype index_dtypes[] = {QUERN_I32, QUERN_I64};
@@ -284,8 +302,39 @@ void generate_writes(CaseSink& sink, const OpUnderTest& what, std::vector<quern_
   }
 }
 
+void generate_take(CaseSink& sink) {
+  const auto add = [&](Profile profile, ValueSpec x, quern_dtype index, std::int64_t count, Index kind, ValueSpec y) {
+    const ValueSpec from = index_of(index, count, x.dims[1], kind);
+    sink.add(with_faults(make_case(take_op, profile, {std::move(x), from}, {std::move(y)}), kind));
+  };
+  for (const quern_dtype dtype : float_dtypes) {
+    for (const quern_dtype to : float_dtypes)
+      for (const std::int64_t n : {1, 31, 33, 256})
+        for (const quern_dtype index : index_dtypes)
+          for (const Index kind : {Index::any, Index::turned, Index::stray, Index::skips}) {
+            const bool quick = dtype == to && (index == QUERN_I32 || kind == Index::stray) && n != 33;
+            add(quick ? Profile::quick : Profile::full, input(dtype, {5, n}, DataKind::specials), index, n, kind, output(to, {5, n}));
+          }
+    add(Profile::quick, input(dtype, {5, 33}, DataKind::exponents, rows_apart(3)), QUERN_I32, 70, Index::duplicates,
+        output(dtype, {5, 70}, rows_apart(1)));
+    add(Profile::quick, input(dtype, {5, 33}, DataKind::exponents, ordered({1, 0})), QUERN_I32, 17, Index::any,
+        output(dtype, {5, 17}, shifted()));
+    add(Profile::full, input(dtype, {5, 33}, DataKind::exponents), QUERN_I64, 17, Index::stray, output(dtype, {5, 17}, ordered({1, 0})));
+    for (const std::int64_t n : {2047, 2048, 2049, 4096, 11008})  // parts of a row
+      for (const std::int64_t rows : {1, 3})
+        add(dtype == QUERN_F32 && rows == 1 ? Profile::quick : Profile::full, input(dtype, {rows, n}), QUERN_I32, n, Index::turned,
+            output(dtype, {rows, n}));
+  }
+  add(Profile::quick, input(QUERN_F32, {3, 2304}), QUERN_I32, 2304, Index::stray, output(QUERN_F32, {3, 2304}));
+  add(Profile::quick, input(QUERN_F32, {3, 70000}), QUERN_I64, 4, Index::ends, output(QUERN_F32, {3, 4}));
+  add(Profile::quick, input(QUERN_F32, {0, 7}), QUERN_I32, 7, Index::any, output(QUERN_F32, {0, 7}));
+  add(Profile::quick, input(QUERN_F32, {3, 7}), QUERN_I32, 0, Index::any, output(QUERN_F32, {3, 0}));
+  add(Profile::full, input(QUERN_F32, {513, 4096}), QUERN_I32, 4096, Index::turned, output(QUERN_F32, {513, 4096}));
+}
+
 void generate(CaseSink& sink) {
   generate_get(sink);
+  generate_take(sink);
   generate_backward(sink);
   generate_writes(sink, set_op, {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0});
   generate_writes(sink, add_op, {QUERN_F32, QUERN_F16, QUERN_BF16});

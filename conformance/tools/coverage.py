@@ -101,6 +101,7 @@ AXES = {
     "set_rows.length": of("set_rows", lambda c: dims(c, 0)[-1]),
     "fill.length": of("fill", lambda c: case_output(c)),
     "get_rows.rows": of("get_rows", lambda c: dims(c, 1)[0]),
+    "take.count": of("take", lambda c: dims(c, 1)[0]),
     "elements": of(ROW_OPS, lambda c: elements(c)),
     "elements.rows": of(ROW_OPS, lambda c: elements(c) // max(1, dims(c, 0)[-1])),
 }

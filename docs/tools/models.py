@@ -15,6 +15,9 @@ BACKENDS = {
     "CUDA": ("backends/cuda/src/kernels/format_{lower}.cuh", "backends/cuda/src/kernels/blocks.cuh", "struct Format<{name}>"),
     "Vulkan": ("backends/vulkan/src/shaders/format_{lower}.glsl", "backends/vulkan/src/shaders/blocks.glsl", "#define {name} "),
 }
+# What puts inputs in the order of columns (`desc_act`).
+TAKE = {"CPU": ("backends/cpu/src/ops/take.cpp", "QUERN_OP_TAKE"), "CUDA": ("backends/cuda/src/ops/rows.cpp", "QUERN_OP_TAKE"),
+        "Vulkan": ("backends/vulkan/src/ops/rows.cpp", "QUERN_OP_TAKE")}
 PLAIN = {"F32": 32, "F16": 16, "BF16": 16}  # types of weights without blocks
 
 
@@ -73,6 +76,7 @@ def format_table():
     for name, (elements, size) in known.items():
         in_gguf = name in taken
         rows.append([name, f"{8 * size / elements:g}", "yes" if in_gguf else "no", "no" if in_gguf else "yes", *runs_on(name)])
+    rows.append(["Q4_Z*, Q8_Z* with `desc_act`", "as above", "no", "yes", *("yes" if words in read(path) else "expanded" for path, words in TAKE.values())])
     missing = [name for name in taken if name not in known and name not in PLAIN and name not in ("I32", "I64")]
     if missing:
         sys.exit(f"ggml_types.cpp takes {missing}, which docs/tools/models.py does not know")

@@ -1,6 +1,7 @@
 // See estimate.hpp.
 #include "estimate.hpp"
 
+#include "act_order.hpp"
 #include "adapters.hpp"
 
 #include "quern/models/directory.hpp"
@@ -98,13 +99,13 @@ Estimate estimate_shape(const ShapeNumbers& given, std::uint64_t context, std::u
 }
 
 Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOptions& options) {
-  const gguf::File file = models::open_model(path);
+  const gguf::File file = runtime != nullptr ? open_for_devices(*runtime, path) : models::open_model(path, models::ActOrder::by_groups);
   const models::Hyperparameters shape = models::read_hyperparameters(file);
   Estimate e;
   std::uint64_t matrices = 0, vectors = 0;
   std::vector<std::uint64_t> rows;
   for (const gguf::TensorInfo& tensor : file.tensors()) {
-    (tensor.n_dims > 1 ? matrices : vectors) += tensor.elements();
+    (tensor.n_dims > 1 ? matrices : vectors) += tensor.parameters();
     if (tensor.n_dims > 1) rows.push_back(tensor.dims[0]);
     e.weights_bytes += (tensor.bytes + 63) / 64 * 64;
   }

@@ -1,6 +1,7 @@
 // See model.hpp.
 #include "model.hpp"
 
+#include "act_order.hpp"
 #include "adapters.hpp"
 #include "parallel.hpp"
 
@@ -141,7 +142,7 @@ PlacedStep place_best(Runtime& runtime, const gguf::File& file, const models::Hy
 }
 
 std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const std::string& path, const ModelOptions& options) {
-  const gguf::File file = models::open_model(path);
+  const gguf::File file = open_for_devices(*runtime, path);
   std::shared_ptr<Model> model(new Model);
   model->path_ = path;
   model->file_bytes_ = file.file_bytes();
@@ -160,7 +161,7 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
     model->main_format_ = gguf::type_name(most->dtype);
     model->main_dtype_ = most->dtype;
   }
-  for (const gguf::TensorInfo& tensor : file.tensors()) model->parameters_ += tensor.elements();
+  for (const gguf::TensorInfo& tensor : file.tensors()) model->parameters_ += tensor.parameters();
   model->fingerprint_ = fingerprint_of(file, model->shape_);
 
   if (options.context > model->shape_.context) {

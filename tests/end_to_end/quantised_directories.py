@@ -4,6 +4,7 @@ A packer takes a random generator and the size of a weight and returns its tenso
 packer's published rule: (code - zero) * scale, in exact arithmetic and rounded to f32 once.
 """
 import json
+import random
 import shutil
 import struct
 
@@ -71,6 +72,12 @@ class Matrix:
         return [(self.codes[r][c] - self.zeros[r][groups[c]]) * self.scales[r][groups[c]] for r in range(self.n) for c in range(self.k)]
 
 
+def shuffle(rng, group_of, act_order):
+    """The groups of columns in the order of activations: an order of this weight's own, or one for all weights of its length."""
+    if act_order:
+        (random.Random(len(group_of)) if act_order == "alike" else rng).shuffle(group_of)
+
+
 def awq(group=32, form="F16"):
     order = (0, 2, 4, 6, 1, 3, 5, 7)  # nibble i of a word is column 8 c + order[i]
 
@@ -85,14 +92,13 @@ def awq(group=32, form="F16"):
     return pack, {"quant_method": "awq", "bits": 4, "group_size": group, "zero_point": True, "version": "gemm", "modules_to_not_convert": None}
 
 
-def gptq(bits=4, group=32, version=1, sym=False, claims=None, dynamic=None, index=True, act_order=False):
-    """`claims` is the version that the field says, where it is not the files'. With act_order the columns of a group lie anywhere, and what is meant
-    is what the packer's decoder gives: products in f16."""
+def gptq(bits=4, group=32, version=1, sym=False, claims=None, dynamic=None, index=True, act_order=False, rounds=False):
+    """`claims` is the version that the field says, where it is not the files'. With act_order the columns of a group lie anywhere: True gives each weight
+    an order of its own, "alike" one to all weights of a length. `rounds`: what is meant is what the packer's decoder gives, products in f16."""
     def pack(rng, n, k):
         m = Matrix(rng, n, k, k if group == -1 else group, bits, "F16", zero=1 << bits - 1 if sym else None)
         groups, per, group_of = k // m.group, 32 // bits, [c // m.group for c in range(k)]
-        if act_order:
-            rng.shuffle(group_of)
+        shuffle(rng, group_of, act_order)
         along = [m.codes[r][c + i] for c in range(0, k, per) for r in range(n) for i in range(per)]
         zeros = [z - (version == 1) for column in columns_of(m.zeros, groups) for z in column]
         tensors = {"qweight": ("I32", [k * bits // 32, n], words(along, bits)), "qzeros": ("I32", [groups, n * bits // 32], words(zeros, bits)),
@@ -100,13 +106,13 @@ def gptq(bits=4, group=32, version=1, sym=False, claims=None, dynamic=None, inde
         if index:
             tensors["g_idx"] = ("I32", [k], struct.pack(f"<{k}i", *group_of))
         meant = m.meaning_by(group_of)
-        return tensors, [rounded("F16", value) for value in meant] if act_order else meant
+        return tensors, [rounded("F16", value) for value in meant] if rounds else meant
     says = version if claims is None else claims
-    config = {"quant_method": "gptq", "bits": bits, "group_size": group, "sym": sym, "desc_act": act_order, "checkpoint_format": "gptq_v2" if says == 2 else "gptq"}
+    config = {"quant_method": "gptq", "bits": bits, "group_size": group, "sym": sym, "desc_act": bool(act_order), "checkpoint_format": "gptq_v2" if says == 2 else "gptq"}
     return pack, config if dynamic is None else {**config, "dynamic": dynamic}
 
 
-def compressed(bits=4, group=32, form="BF16", sym=True):
+def compressed(bits=4, group=32, form="BF16", sym=True, act_order=False):
     def pack(rng, n, k):
         m = Matrix(rng, n, k, k if group is None else group, bits, form, zero=1 << bits - 1 if sym else None)
         groups = k // m.group
@@ -116,7 +122,11 @@ def compressed(bits=4, group=32, form="BF16", sym=True):
             per = 32 // bits
             along = [m.zeros[r + i][g] for r in range(0, n, per) for g in range(groups) for i in range(per)]
             tensors["weight_zero_point"] = ("I32", [n * bits // 32, groups], words(along, bits))
-        return tensors, m.meaning()
+        group_of = [c // m.group for c in range(k)]
+        shuffle(rng, group_of, act_order)
+        if act_order:
+            tensors["weight_g_idx"] = ("I32", [k], struct.pack(f"<{k}i", *group_of))
+        return tensors, m.meaning_by(group_of)
     weights = {"num_bits": bits, "type": "int", "symmetric": sym, "strategy": "group" if group else "channel", "group_size": group}
     return pack, {"quant_method": "compressed-tensors", "format": "pack-quantized",
                   "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": None}}, "ignore": ["lm_head"]}
@@ -209,20 +219,20 @@ def write_pair(rng, base, quantised, twin, packer, dense=(), biases=False, layer
         ours[name] = (form, shape, stored(form, values))
         plain[name] = ("F32", shape, f32(values))
 
-    def random(form, count, size, middle=0.0):
+    def normal(form, count, size, middle=0.0):
         return [rounded(form, middle + rng.gauss(0, size)) for _ in range(count)]
 
-    both("model.embed_tokens.weight", "F16", [VOCABULARY, HIDDEN], random("F16", VOCABULARY * HIDDEN, 0.5))
-    both("model.norm.weight", "F16", [HIDDEN], random("F16", HIDDEN, 0.1, 1))
+    both("model.embed_tokens.weight", "F16", [VOCABULARY, HIDDEN], normal("F16", VOCABULARY * HIDDEN, 0.5))
+    both("model.norm.weight", "F16", [HIDDEN], normal("F16", HIDDEN, 0.1, 1))
     for layer in range(layers):
         front = f"model.layers.{layer}."
         for norm in ("input_layernorm", "post_attention_layernorm"):
-            both(f"{front}{norm}.weight", "F16", [HIDDEN], random("F16", HIDDEN, 0.1, 1))
+            both(f"{front}{norm}.weight", "F16", [HIDDEN], normal("F16", HIDDEN, 0.1, 1))
         for module, (n, k) in LINEARS.items():
             if biases and module.startswith("self_attn."):
-                both(f"{front}{module}.bias", "F16", [n], random("F16", n, 0.1))
+                both(f"{front}{module}.bias", "F16", [n], normal("F16", n, 0.1))
             if module.endswith(tuple(dense)):
-                both(f"{front}{module}.weight", "F16", [n, k], random("F16", n * k, 0.05))
+                both(f"{front}{module}.weight", "F16", [n, k], normal("F16", n * k, 0.05))
                 continue
             tensors, meaning = pack(rng, n, k)
             ours.update({f"{front}{module}.{part}": tensor for part, tensor in tensors.items()})

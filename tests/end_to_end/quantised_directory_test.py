@@ -2,6 +2,7 @@
 
 import array
 import json
+import os
 import random
 import struct
 
@@ -65,12 +66,6 @@ class Gptq(QuantisedCase):
                    "eight-bits-group32": (packers.gptq(8, 32, version=2), {"layers": 1}), "no-index": (packers.gptq(4, 128, index=False), {"layers": 1}),
                    "dynamic": (packers.gptq(8, 64, dynamic={"+:.*down.*": {"bits": 8}}), {"layers": 1})})
 
-    def test_columns_in_the_order_of_activations_are_expanded_and_a_line_says_so(self):
-        self.each({"act-order": (packers.gptq(4, 32, act_order=True), {"layers": 1}), "act-order-eight": (packers.gptq(8, 64, act_order=True), {"layers": 1})})
-        packed, _ = self.pair(packers.gptq(4, 32, act_order=True), "warned", layers=1)
-        result = self.quern("run", packed, "a", "--raw", "--max-tokens", "1")
-        self.assertEqual(result.code, 0, result.err)
-        self.assertIn("7 of its weights are expanded to f16, since their columns are in the order of their activations ('desc_act')", result.err)
 
     def test_symmetric_zeros_count_by_what_they_are_not_by_what_the_field_says(self):
         self.each({"v2-that-says-v1": (packers.gptq(4, 32, version=2, sym=True, claims=1), {"layers": 1}),
@@ -95,6 +90,70 @@ class Gptq(QuantisedCase):
         (packed / "quantize_config.json").write_text(json.dumps(config.pop("quantization_config")))
         (packed / "config.json").write_text(json.dumps(config))
         self.assertEqual(self.in_f32(packed, "packed"), self.in_f32(plain, "plain"))
+
+
+class ActOrder(QuantisedCase):
+    EXPANDED = "7 of its weights are expanded to f16, since their columns are in the order of their activations ('desc_act')"
+
+    def test_logits_are_those_of_f32_without_expanded_weights(self):
+        for name, packer, order, how in (("group32", packers.gptq(4, 32, act_order=True), 7, {}),
+                                         ("group64", packers.gptq(4, 64, version=2, act_order="alike"), 7, {"biases": True, "layers": 1}),
+                                         ("group128", packers.gptq(4, 128, act_order=True), 1, {"layers": 1}),  # rows of 128 have one group
+                                         ("eight-bits", packers.gptq(8, 32, act_order=True), 7, {"layers": 1}),
+                                         ("skipped", packers.gptq(4, 32, act_order=True), 5, {"dense": ("down_proj", "q_proj"), "layers": 1}),
+                                         ("compressed", packers.compressed(4, 32, act_order=True), 7, {"layers": 1}),
+                                         ("compressed-zeros", packers.compressed(8, 32, sym=False, act_order="alike"), 7, {"layers": 1})):
+            with self.subTest(name):
+                self.check(packer, name, exact=False, **how)
+                packed, _ = self.pair(packer, f"{name}-said", **how)
+                shown = self.quern_json("show", packed)
+                count = order * how.get("layers", packers.LAYERS)
+                self.assertIn(f"{count} of its weights have their columns by groups, and 'take' puts their inputs in that order ('desc_act')", shown["notes"])
+                self.assertEqual(sum(tensor["dtype"] == "i32" for tensor in shown["tensors"]), count)
+                self.assertFalse(any("expanded" in note for note in shown["notes"]), shown["notes"])
+                result = self.quern("run", packed, "a", "--raw", "--max-tokens", "1")
+                self.assertEqual((result.code, result.err.count("expanded")), (0, 0), result.err)
+
+    def test_products_of_one_input_share_its_order_where_theirs_is_the_same(self):
+        for act_order, takes in (("alike", 4), (True, 7)):
+            packed, _ = self.pair(packers.gptq(4, 32, act_order=act_order), f"shared-{act_order}", layers=1)
+            trace = self.folder / "trace.json"
+            self.assertEqual(self.quern("run", packed, "a", "--raw", "--max-tokens", "1", "--trace", trace).code, 0)
+            self.assertEqual([node["op"] for node in json.loads(trace.read_text())["nodes"]].count("take"), takes)
+
+    def test_parameters_are_those_of_the_model(self):
+        packed, plain = self.pair(packers.gptq(4, 32, act_order=True), "counted", layers=1)
+        for verb in ("show", "estimate"):
+            self.assertEqual(self.quern_json(verb, packed)["parameters"], self.quern_json(verb, plain)["parameters"])
+
+    def test_other_programs_get_them_expanded_with_the_numbers_of_the_packer(self):
+        for name, packer in (("expanded", packers.gptq(4, 32, act_order=True, rounds=True)), ("expanded-eight", packers.gptq(8, 64, act_order=True, rounds=True))):
+            packed, plain = self.pair(packer, name, layers=1)
+            self.assertEqual(self.in_f32(packed, f"{name}-packed"), self.in_f32(plain, f"{name}-plain"))
+
+    def test_a_plugin_without_take_gets_them_expanded_and_a_line_says_so(self):
+        packed, plain = self.pair(packers.gptq(4, 32, act_order=True, rounds=True), "without", layers=1)
+        refusing = {"QUERN_BACKEND_PATH": os.environ["QUERN_TEST_REFUSING"], "QUERN_BACKEND": "refusing", "QUERN_DEVICE": "refusing:0", "QUERN_REFUSED": "take"}
+        result = self.quern("run", packed, "a", "--raw", "--max-tokens", "1", env=refusing)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertIn(self.EXPANDED, result.err)
+        self.assertIn("refusing:0 does not compute take: it is newer than the op set 2 of this plugin", result.err)
+        found, wanted = (self.logits(model, "--activations", "f32", env=refusing) for model in (packed, plain))
+        self.assertLess(max(abs(a - b) for a, b in zip(found, wanted)), 1e-4 * max(1, max(map(abs, wanted))))
+
+    def test_groups_that_are_not_alike_in_size_are_expanded(self):
+        packed, _ = self.pair(packers.gptq(4, 32, act_order=True), "uneven", layers=1)
+        file = packed / "model.safetensors"
+        tensors = read_safetensors(file)
+        name = "model.layers.0.self_attn.q_proj.g_idx"
+        dtype, shape, data = tensors[name]
+        groups = list(struct.unpack(f"<{shape[0]}i", data))
+        groups[groups.index(1)] = 0
+        tensors[name] = (dtype, shape, struct.pack(f"<{shape[0]}i", *groups))
+        write_safetensors(file, tensors)
+        notes = self.quern_json("show", packed)["notes"]
+        self.assertTrue(any(note.startswith("1 of its weights are expanded to f16") for note in notes), notes)
+        self.assertTrue(any(note.startswith("6 of its weights have their columns by groups") for note in notes), notes)
 
 
 class Compressed(QuantisedCase):
@@ -168,9 +227,17 @@ class Refusals(QuantisedCase):
                 dtype, shape, data = tensors[self.Q + "g_idx"]
                 tensors[self.Q + "g_idx"] = (dtype, shape, data[:4 * place] + struct.pack("<i", value) + data[4 * place + 4:])
             return change
-        self.changed(packers.gptq(4, 32), "index", [
-            (("q_proj.g_idx'", "has the group 4 at index 7; there are 4 groups"), 4, index(7, 4)),
-            (("q_proj.g_idx'", "has the group -1 at index 0"), 4, index(0, -1))])
+        def length(count):
+            def change(config, tensors):
+                dtype, shape, data = tensors[self.Q + "g_idx"]
+                tensors[self.Q + "g_idx"] = (dtype, [count], (data + data)[:4 * count])
+            return change
+        for act_order in (False, True):
+            self.changed(packers.gptq(4, 32, act_order=act_order), f"index-{act_order}", [
+                (("q_proj.g_idx'", "has the group 4 at index 7; there are 4 groups"), 4, index(7, 4)),
+                (("q_proj.g_idx'", "has the group -1 at index 0"), 4, index(0, -1)),
+                (("q_proj.g_idx'", "has the shape [64]", "[128]"), 4, length(64)),
+                (("q_proj.g_idx'", "has the shape [192]", "[128]"), 4, length(192))])
 
     def test_zeros_beyond_what_the_first_version_stores(self):
         def stored(word):

@@ -156,7 +156,10 @@ class Installed(unittest.TestCase):
         stored = sorted((SOURCE / "tests/compatibility").glob("*/libbackend_cpu.so.xz"))
         if not LATER or not stored:
             self.skipTest("QUERN_LATER_PACKAGES is not set" if stored else "no release is stored yet")
+        later = int(re.search(r"^#define QUERN_ABI_MINOR (\d+)u", (SOURCE / "plugin-api/include/quern/quern_abi.h").read_text(), re.M)[1]) + 1
         for file in stored:
+            if json.loads((file.parent / "release.json").read_text())["abi_minor"] < later - 2:  # QUERN_ABI_MINOR_SUPPORTED
+                continue
             with self.subTest(file.parent.name):
                 older = roots.make_backend_package(self.root.path / "srv", "cpu", file.parent.name, lzma.decompress(file.read_bytes()))
                 self.root.add_packages([older])

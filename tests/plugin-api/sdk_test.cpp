@@ -188,11 +188,11 @@ TEST(SdkAttributes, NameWhatTheyCannotTake) {
     return sdk::Attributes(g.node(op, {0}, {0}, std::move(a))).problem();
   };
   EXPECT_EQ(problem(QUERN_OP_RMS_NORM, {}), "rms_norm needs the attribute epsilon");
-  EXPECT_EQ(problem(QUERN_OP_NEG, {real(QUERN_KEY_ALPHA, 1)}), "neg has no attribute with key 1 (alpha) in op set 2");
+  EXPECT_EQ(problem(QUERN_OP_NEG, {real(QUERN_KEY_ALPHA, 1)}), "neg has no attribute with key 1 (alpha) in op set 3");
   EXPECT_EQ(problem(QUERN_OP_GELU, {real(QUERN_KEY_KIND, 1)}), "gelu: the attribute kind came with type 2, not 1");
   EXPECT_EQ(problem(QUERN_OP_GELU, {integer(QUERN_KEY_KIND, 1), integer(QUERN_KEY_KIND, 1)}), "gelu: the attribute kind came twice");
-  EXPECT_EQ(problem(QUERN_OP_GELU, {integer(1000, 1)}), "gelu has no attribute with key 1000 in op set 2");
-  EXPECT_EQ(problem(3999, {}), "op 3999 is not in the op set 2");
+  EXPECT_EQ(problem(QUERN_OP_GELU, {integer(1000, 1)}), "gelu has no attribute with key 1000 in op set 3");
+  EXPECT_EQ(problem(3999, {}), "op 3999 is not in the op set 3");
 }
 
 TEST(SdkQuery, NegotiatesTheSmallerMinorAndRefusesAHostThatNeedsANewerOne) {
@@ -205,7 +205,7 @@ TEST(SdkQuery, NegotiatesTheSmallerMinorAndRefusesAHostThatNeedsANewerOne) {
   EXPECT_EQ(out.abi_minor, QUERN_ABI_MINOR);
   query.abi_minor_min = QUERN_ABI_MINOR + 1;
   EXPECT_EQ(sdk::answer_query(&query, &out, error, mine), QUERN_VERSION);
-  EXPECT_EQ(error.text(), "the host needs plugin ABI 1.2 or newer, this plugin speaks 1.1");
+  EXPECT_EQ(error.text(), "the host needs plugin ABI 1.3 or newer, this plugin speaks 1.2");
   query.abi_minor_min = 0;
   out.header.struct_size = QUERN_MIN_SIZE_quern_plugin_api - 1;
   EXPECT_EQ(sdk::answer_query(&query, &out, error, mine), QUERN_INVALID_ARGUMENT);

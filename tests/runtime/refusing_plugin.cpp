@@ -1,5 +1,6 @@
 // The CPU backend, but one call of the runtime meets a refusal of its arguments: prepare, or the one that QUERN_REFUSED names. Where that
-// names op set 2, support answers no to what is new in it, as a plugin of op set 1 does. Where it names a card, the device calls itself one.
+// names op set 2, support answers no to what is new in it, as a plugin of op set 1 does; the same of take. Where it names a card, the device calls
+// itself one.
 #include "base_plugin.hpp"
 
 #include <cstdlib>
@@ -39,18 +40,30 @@ bool is_newer(const sdk::Graph& graph, const sdk::Node& node, const quern_node& 
   }
 }
 
-quern_status support_of_set_1(quern_device* device, const quern_graph* graph, const quern_support_options* options, quern_answer* answers,
-                              quern_error* error) {
+template <typename Refused>
+quern_status support_without(const Refused& refused, const char* text, quern_device* device, const quern_graph* graph,
+                             const quern_support_options* options, quern_answer* answers, quern_error* error) {
   const quern_status status = base.support(device, graph, options, answers, error);
   if (status != QUERN_OK) return status;
   const sdk::Graph read(graph);
   const sdk::List<quern_node> nodes(graph->nodes, "nodes");
   for (std::size_t n = 0; n < read.nodes.size(); ++n) {
-    if (!is_newer(read, read.nodes[n], nodes[n])) continue;
+    if (!refused(read, read.nodes[n], nodes[n])) continue;
     answers[n].verdict = QUERN_ANSWER_NO;
-    answers[n].text = sdk::text_of("it is newer than the op set 1 of this plugin");
+    answers[n].text = sdk::text_of(text);
   }
   return status;
+}
+
+quern_status support_of_set_1(quern_device* device, const quern_graph* graph, const quern_support_options* options, quern_answer* answers,
+                              quern_error* error) {
+  return support_without(is_newer, "it is newer than the op set 1 of this plugin", device, graph, options, answers, error);
+}
+
+quern_status support_without_take(quern_device* device, const quern_graph* graph, const quern_support_options* options,
+                                  quern_answer* answers, quern_error* error) {
+  const auto is_take = [](const sdk::Graph&, const sdk::Node& node, const quern_node&) { return node.fields.op == QUERN_OP_TAKE; };
+  return support_without(is_take, "it is newer than the op set 2 of this plugin", device, graph, options, answers, error);
 }
 
 quern_status info_of_card(quern_plugin* plugin, std::uint32_t index, quern_device_info* out, quern_error* error) {
@@ -61,15 +74,10 @@ quern_status info_of_card(quern_plugin* plugin, std::uint32_t index, quern_devic
 
 quern_status support_without_bf16(quern_device* device, const quern_graph* graph, const quern_support_options* options,
                                   quern_answer* answers, quern_error* error) {
-  const quern_status status = base.support(device, graph, options, answers, error);
-  if (status != QUERN_OK) return status;
-  const sdk::Graph read(graph);
-  for (std::size_t n = 0; n < read.nodes.size(); ++n) {
-    if (read.values[read.nodes[n].outputs[0]].dtype != QUERN_BF16) continue;
-    answers[n].verdict = QUERN_ANSWER_NO;
-    answers[n].text = sdk::text_of("this card has no bf16");
-  }
-  return status;
+  const auto is_bf16 = [](const sdk::Graph& read, const sdk::Node& node, const quern_node&) {
+    return read.values[node.outputs[0]].dtype == QUERN_BF16;
+  };
+  return support_without(is_bf16, "this card has no bf16", device, graph, options, answers, error);
 }
 
 quern_plugin_api wrapped() {
@@ -80,6 +88,8 @@ quern_plugin_api wrapped() {
     api.submit = refuse_submit;
   } else if (chosen != nullptr && std::string_view(chosen) == "op_set_2") {
     api.support = support_of_set_1;
+  } else if (chosen != nullptr && std::string_view(chosen) == "take") {
+    api.support = support_without_take;
   } else if (chosen != nullptr && std::string_view(chosen).starts_with("card")) {
     api.device_info = info_of_card;
     if (std::string_view(chosen) == "card_without_bf16") api.support = support_without_bf16;

@@ -24,7 +24,9 @@ struct Layer {
 
   ValueId product(ValueId x, std::string_view part, bool bias) const {
     const ValueId b = weight(concat(part, ".weight"));
-    const ValueId y = ops::matmul(graph(), x, b, bias ? weight(concat(part, ".bias")) : no_value, no_value, {}, context.node(name(part)));
+    const ValueId ordered = context.in_order(name(part), x);
+    const ValueId y =
+        ops::matmul(graph(), ordered, b, bias ? weight(concat(part, ".bias")) : no_value, no_value, {}, context.node(name(part)));
     return context.adapt(index, part, x, y);
   }
 

@@ -28,6 +28,8 @@ class LayerContext {
 
   /// The value of a tensor of the file, with its shape.
   virtual graph::ValueId weight(const std::string& tensor) = 0;
+  /// x with its elements in the order of the columns of a product's weight, "blk.3.attn_q"; x where they are in the model's.
+  virtual graph::ValueId in_order(const std::string& /*product*/, graph::ValueId x) { return x; }
   /// Options of a node: its name and the conversions that are allowed.
   virtual graph::NodeOptions node(std::string name) const = 0;
   /// Rotated q [T, heads, d] and k [T, kv_heads, d], v [T, kv_heads, dv] -> [T, heads, dv].

@@ -2,6 +2,7 @@
 #include "decoder_layer.hpp"
 #include "tensors.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -43,6 +44,22 @@ class StepBuilder final : public LayerContext {
     const ValueId value = graph.constant(tensor, info.dtype, tensor_shape(info));
     step.weights.push_back({value, tensor});
     return value;
+  }
+
+  /// One `take` for all products of x whose columns have the same order, as q, k and v often have.
+  ValueId in_order(const std::string& product, ValueId x) override {
+    const std::string order = order_tensor(product);
+    const gguf::TensorInfo* const info = file_.find_tensor(order);
+    if (info == nullptr) return x;
+    const gguf::TensorBytes read = file_.read(*info);
+    const std::span<const std::byte> columns = read.bytes();
+    if (x != ordered_of_) ordered_.clear();
+    ordered_of_ = x;
+    for (const Ordered& made : ordered_)
+      if (std::ranges::equal(made.columns, columns)) return made.y;
+    const ValueId y = ops::take(graph, x, weight(order), node(concat(product, ".in_order")));
+    ordered_.push_back({{columns.begin(), columns.end()}, y});
+    return y;
   }
 
   graph::NodeOptions node(std::string name) const override {
@@ -112,6 +129,11 @@ class StepBuilder final : public LayerContext {
   }
 
  private:
+  struct Ordered {
+    std::vector<std::byte> columns;
+    ValueId y;
+  };
+
   void add_operand_sum(std::uint32_t layer, std::string_view part, ValueId x) {
     const std::string weight = layer_tensor(layer, concat(part, ".weight"));
     const graph::Dim columns = graph.value(x).shape.back();
@@ -129,7 +151,9 @@ class StepBuilder final : public LayerContext {
   }
 
   const gguf::File& file_;
-  ValueId summed_ = graph::no_value;  // the last operand whose squares were summed
+  ValueId summed_ = graph::no_value;      // the last operand whose squares were summed
+  ValueId ordered_of_ = graph::no_value;  // the last x of in_order(), and what was made of it
+  std::vector<Ordered> ordered_;
   std::map<std::string, const StepGraph::Adapted*> adapted_;
 };
 
@@ -210,7 +234,8 @@ StepGraph build_step(const Hyperparameters& model, const gguf::File& file, const
     graph.mark_output(normed, "hidden");
   }
   const ValueId head = model.tied_head ? table : builder.weight("output.weight");
-  step.logits = ops::matmul(graph, normed, head, builder.node("output"));
+  const ValueId ordered = model.tied_head ? normed : builder.in_order("output", normed);
+  step.logits = ops::matmul(graph, ordered, head, builder.node("output"));
   graph.mark_output(step.logits, "logits");
   if (options.sampling) add_sampler(builder);
   return step;

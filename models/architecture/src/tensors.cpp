@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <unordered_set>
+#include <vector>
 
 namespace quern::models {
 namespace {
@@ -34,6 +35,18 @@ class Checker {
     known_.insert(tensor.name);
   }
 
+  /// The weight of a product, and the order of its columns if it has another than its input.
+  void product(const std::string& name, std::uint64_t rows, std::uint64_t columns) {
+    matrix(concat(name, ".weight"), rows, columns);
+    const gguf::TensorInfo* const order = file_.find_tensor(order_tensor(name));
+    if (order == nullptr || file_.version() != 0) return;  // of a GGUF file it has no meaning
+    if (order->n_dims != 1 || order->dims[0] != columns || order->dtype != QUERN_I32)
+      throw file_.bad_tensor(order->name, concat("is ", graph::dtype_name(order->dtype), " ", shape_of(*order),
+                                                 "; the order of these columns must be i32 [", columns, "]"));
+    check_order(*order);
+    known_.insert(order->name);
+  }
+
   void vector(const std::string& name, std::uint64_t size) {
     const gguf::TensorInfo& tensor = file_.require_tensor(name);
     if (tensor.n_dims != 1 || tensor.dims[0] != size)
@@ -52,6 +65,20 @@ class Checker {
   }
 
  private:
+  /// Each column is there once.
+  void check_order(const gguf::TensorInfo& order) const {
+    const gguf::TensorBytes read = file_.read(order);
+    std::vector<bool> seen(order.dims[0]);
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      std::int32_t column = 0;
+      std::memcpy(&column, read.bytes().data() + i * sizeof column, sizeof column);
+      if (column < 0 || static_cast<std::uint64_t>(column) >= seen.size() || seen[static_cast<std::size_t>(column)])
+        throw file_.bad_tensor(order.name,
+                               concat("has the column ", column, " at index ", i, "; each of ", seen.size(), " must be there once"));
+      seen[static_cast<std::size_t>(column)] = true;
+    }
+  }
+
   const gguf::File& file_;
   std::unordered_set<std::string_view> known_;
 };
@@ -73,6 +100,8 @@ void check_rope_factors(const gguf::File& file) {
 
 std::string layer_tensor(std::uint32_t layer, std::string_view suffix) { return concat("blk.", layer, ".", suffix); }
 
+std::string order_tensor(std::string_view product) { return concat(product, ".order"); }
+
 bool has_tensor(const gguf::File& file, std::string_view name) { return file.find_tensor(name) != nullptr; }
 
 void check_tensors(const gguf::File& file, const Hyperparameters& model) {
@@ -83,7 +112,7 @@ void check_tensors(const gguf::File& file, const Hyperparameters& model) {
   Checker check(file);
   check.matrix("token_embd.weight", model.vocabulary, model.hidden);
   check.vector("output_norm.weight", model.hidden);
-  if (!model.tied_head) check.matrix("output.weight", model.vocabulary, model.hidden);
+  if (!model.tied_head) check.product("output", model.vocabulary, model.hidden);
   if (model.rope_factors) {
     check.vector("rope_freqs.weight", model.rope_size / 2);
     check_rope_factors(file);
@@ -91,10 +120,10 @@ void check_tensors(const gguf::File& file, const Hyperparameters& model) {
   for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
     const auto name = [&](std::string_view suffix) { return layer_tensor(layer, suffix); };
     check.vector(name("attn_norm.weight"), model.hidden);
-    check.matrix(name("attn_q.weight"), q, model.hidden);
-    check.matrix(name("attn_k.weight"), k, model.hidden);
-    check.matrix(name("attn_v.weight"), v, model.hidden);
-    check.matrix(name("attn_output.weight"), model.hidden, joined);
+    check.product(name("attn_q"), q, model.hidden);
+    check.product(name("attn_k"), k, model.hidden);
+    check.product(name("attn_v"), v, model.hidden);
+    check.product(name("attn_output"), model.hidden, joined);
     if (model.attention_bias) {
       check.vector(name("attn_q.bias"), q);
       check.vector(name("attn_k.bias"), k);
@@ -106,9 +135,9 @@ void check_tensors(const gguf::File& file, const Hyperparameters& model) {
       check.vector(name("attn_k_norm.weight"), model.head_size);
     }
     check.vector(name("ffn_norm.weight"), model.hidden);
-    check.matrix(name("ffn_gate.weight"), model.ffn, model.hidden);
-    check.matrix(name("ffn_up.weight"), model.ffn, model.hidden);
-    check.matrix(name("ffn_down.weight"), model.hidden, model.ffn);
+    check.product(name("ffn_gate"), model.ffn, model.hidden);
+    check.product(name("ffn_up"), model.ffn, model.hidden);
+    check.product(name("ffn_down"), model.hidden, model.ffn);
   }
   check.no_others(model.architecture);
 }

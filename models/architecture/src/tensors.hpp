@@ -11,6 +11,9 @@ namespace quern::models {
 /// "blk.3.attn_q.weight".
 std::string layer_tensor(std::uint32_t layer, std::string_view suffix);
 
+/// The order of a weight's columns (models::ActOrder::by_groups), beside "blk.3.attn_q.weight" or "output.weight": "blk.3.attn_q.order".
+std::string order_tensor(std::string_view product);
+
 /// Whether the file has a tensor of this name.
 bool has_tensor(const gguf::File& file, std::string_view name);
 

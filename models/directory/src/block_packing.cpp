@@ -68,12 +68,17 @@ std::vector<std::byte> packed_blocks(const Codes& codes, const std::string& wher
   const bool nibbles = bytes < elements;
   std::vector<std::byte> made(codes.rows * blocks * bytes);
   std::vector<std::uint8_t> tile(std::min(rows_at_once, codes.rows) * codes.columns);
+  std::vector<std::uint8_t> ordered(codes.order.size());
   std::byte* out = made.data();
   for (std::uint64_t first = 0; first < codes.rows; first += rows_at_once) {
     const std::uint64_t count = std::min(rows_at_once, codes.rows - first);
     codes.read(first, count, tile.data());
     for (std::uint64_t row = 0; row < count; ++row) {
       const std::uint8_t* from = tile.data() + row * codes.columns;
+      if (!ordered.empty()) {
+        for (std::uint64_t i = 0; i < codes.columns; ++i) ordered[i] = from[codes.order[i]];
+        from = ordered.data();
+      }
       for (std::uint64_t i = 0; i < blocks; ++i, from += elements, out += bytes) {
         const std::uint32_t head = head_of(codes, first + row, i * elements / codes.group, where);
         std::memcpy(out, &head, sizeof head);

@@ -21,7 +21,9 @@ struct Codes {
   std::function<float(std::uint64_t row, std::uint64_t group)> scale;
   std::function<std::uint32_t(std::uint64_t row, std::uint64_t group)> zero;  // of formats with zero points
   /// The group of each column where these are not neighbours; empty: column / group.
-  std::span<const std::uint32_t> group_of;
+  std::span<const std::uint32_t> group_of = {};
+  /// The column that each column of the blocks is, where these are put by groups; empty: its own.
+  std::span<const std::uint32_t> order = {};
 };
 inline constexpr std::uint64_t rows_at_once = 128;
 

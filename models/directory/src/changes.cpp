@@ -25,8 +25,9 @@ std::vector<std::byte> interleaved(std::span<const std::byte> lying, std::uint64
   return made;
 }
 
-std::vector<std::byte> bytes_of(std::span<const float> numbers) {
-  const std::span<const std::byte> bytes = std::as_bytes(numbers);
+template <typename Number>
+std::vector<std::byte> bytes_of(const std::vector<Number>& numbers) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(numbers));
   return {bytes.begin(), bytes.end()};
 }
 
@@ -57,6 +58,10 @@ gguf::TensorChange with_rows_interleaved(gguf::TensorChange change, std::uint64_
 }
 
 gguf::TensorChange made_of(std::vector<float> numbers) {
+  return [numbers = std::move(numbers)](gguf::LyingPieces) { return bytes_of(numbers); };
+}
+
+gguf::TensorChange made_of(std::vector<std::uint32_t> numbers) {
   return [numbers = std::move(numbers)](gguf::LyingPieces) { return bytes_of(numbers); };
 }
 

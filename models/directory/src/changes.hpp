@@ -26,5 +26,6 @@ gguf::TensorChange with_rows_interleaved(gguf::TensorChange change, std::uint64_
 
 /// A tensor of these numbers, whatever lies in the file.
 gguf::TensorChange made_of(std::vector<float> numbers);
+gguf::TensorChange made_of(std::vector<std::uint32_t> numbers);
 
 }  // namespace quern::directory

@@ -56,11 +56,12 @@ std::uint64_t rows_of_embeddings(const std::vector<gguf::AssembledTensor>& tenso
   return at->tensor.dims[1];
 }
 
-gguf::File open_directory(const std::string& folder) {
+gguf::File open_directory(const std::string& folder, ActOrder act_order) {
   auto file = JsonFile::find(path_in(folder, "config.json"));
   if (!file) refuse_without_config(folder);
   const Config config(std::move(*file));
-  const Quantisation quantisation = read_quantisation(folder, config);
+  Quantisation quantisation = read_quantisation(folder, config);
+  quantisation.act_order = act_order;
   const Family& family = family_of(config);
   gguf::Writer keys;
   keys.string("general.architecture", family.architecture);
@@ -88,6 +89,8 @@ bool is_model_directory(const std::string& path) {
   return is_directory(path) && has_file(path, "config.json") && !has_file(path, "adapter_config.json");
 }
 
-gguf::File open_model(const std::string& path) { return is_directory(path) ? open_directory(path) : gguf::File::open(path); }
+gguf::File open_model(const std::string& path, ActOrder act_order) {
+  return is_directory(path) ? open_directory(path, act_order) : gguf::File::open(path);
+}
 
 }  // namespace quern::models

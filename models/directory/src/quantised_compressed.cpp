@@ -54,16 +54,18 @@ QuantisedWeight packed(const ModuleContext& context, const QuantisedModule& modu
   const ScaleGrid grid = scale_grid(context, scales, rows, columns);
   const std::uint64_t group = grid.column_step;
   if (zeros != nullptr) context.check(*zeros, {words_of(rows, bits), columns / group}, {Dtype::i32});
+  const StoredTensor* const index = module.find("weight_g_idx");
   std::vector<std::uint32_t> group_of;
-  if (const StoredTensor* index = module.find("weight_g_idx")) group_of = columns_in_other_groups(context, *index, columns, group);
+  if (index != nullptr) group_of = columns_in_other_groups(context, *index, columns, group);
   QuantisedWeight made{&codes, {&scales}, rows, columns, zero_point_format(bits, group), {}, {}};
-  if (!group_of.empty()) expand(made, in_order_of_activations, scales);
+  if (!group_of.empty()) place_columns(context, made, group_of, group, *index, scales);
   require_format(context, codes, made.dtype, group);
   if (zeros != nullptr) made.further.push_back(zeros);
   made.change = [=, format = made.dtype, rows = rows, columns = columns, scale_type = scales.info.dtype, has_zeros = zeros != nullptr,
-                 group_of = std::move(group_of), expands = !made.expanded.empty(), where = context.where(scales)](gguf::LyingPieces lying) {
+                 group_of = std::move(group_of), order = made.order, expands = !made.expanded.empty(),
+                 where = context.where(scales)](gguf::LyingPieces lying) {
     const std::vector<float> scale = scale_numbers(scale_type, lying[1]);
-    Codes blocks{format, rows, columns, group, {}, {}, {}, group_of};
+    Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, order};
     blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
       for (std::uint64_t row = first; row < first + count; ++row, out += columns)
         read_row(lying[0], row * words_of(columns, bits), columns, bits, out);
@@ -94,7 +96,7 @@ QuantisedWeight integers(const ModuleContext& context, const QuantisedModule& mo
   made.change = [=, format = made.dtype, scale_type = scales.info.dtype, has_zeros = zeros != nullptr,
                  where = context.where(scales)](gguf::LyingPieces lying) {
     const std::vector<float> scale = scale_numbers(scale_type, lying[1]);
-    Codes blocks{format, rows, columns, grid.column_step, {}, {}, {}, {}};
+    Codes blocks{format, rows, columns, grid.column_step, {}, {}, {}, {}, {}};
     const std::uint8_t middle = whole ? 0 : 128;
     blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
       for (const std::byte code : lying[0].subspan(first * columns, count * columns)) *out++ = std::to_integer<std::uint8_t>(code) ^ middle;

@@ -98,17 +98,18 @@ QuantisedWeight gptq_weight(const ModuleContext& context, const QuantisedModule&
   std::vector<std::uint32_t> group_of;
   if (index != nullptr) group_of = columns_in_other_groups(context, *index, columns, group);
   QuantisedWeight made{&codes, {&zeros, &scales}, rows, columns, zero_point_format(of.bits, group), {}, {}};
-  if (!group_of.empty()) expand(made, in_order_of_activations, scales);
+  if (!group_of.empty()) place_columns(context, made, group_of, group, *index, scales);
   if (made.dtype == QUERN_DTYPE_NONE)
     throw context.refused(QUERN_UNSUPPORTED, codes, concat("has groups of ", group, " columns; multiples of 32 are read"));
   const quern_dtype scale_type = safetensors::float_type(scales.info.dtype);
   Version version = version_of(context, zeros, {{}, of, rows}, columns / group);
   made.zeros = std::move(version.note);
-  made.change = [=, format = made.dtype, more = version.more, group_of = std::move(group_of), expands = !made.expanded.empty(),
-                 where_scales = context.where(scales), where_zeros = context.where(zeros)](gguf::LyingPieces lying) {
+  made.change = [=, format = made.dtype, more = version.more, group_of = std::move(group_of), order = made.order,
+                 expands = !made.expanded.empty(), where_scales = context.where(scales),
+                 where_zeros = context.where(zeros)](gguf::LyingPieces lying) {
     const std::vector<float> scale = models::decode_floats(scale_type, lying[2]);
     const StoredZeros stored{lying[1], of, rows, more};
-    Codes blocks{format, rows, columns, group, {}, {}, {}, group_of};
+    Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, order};
     blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
       read_rows(lying[0], of, rows, columns, first, count, out);
     };

@@ -65,6 +65,18 @@ std::string text_of_shape(const std::vector<std::uint64_t>& shape) {
   return text + "]";
 }
 
+/// The columns of the first group, then those of the second, each as they lie; nothing where a group has more or fewer than `group`.
+std::vector<std::uint32_t> columns_by_group(const std::vector<std::uint32_t>& group_of, std::uint64_t group) {
+  std::vector<std::uint64_t> taken(group_of.size() / group);
+  std::vector<std::uint32_t> order(group_of.size());
+  for (std::uint32_t column = 0; column < group_of.size(); ++column) {
+    const std::uint32_t of = group_of[column];
+    if (taken[of] == group) return {};
+    order[of * group + taken[of]++] = column;
+  }
+  return order;
+}
+
 }  // namespace
 
 const StoredTensor* QuantisedModule::find(std::string_view part) const noexcept {
@@ -138,8 +150,15 @@ std::vector<std::uint32_t> columns_in_other_groups(const ModuleContext& context,
   return groups;
 }
 
-void expand(QuantisedWeight& weight, std::string_view why, const StoredTensor& scales) {
-  weight.expanded = why;
+void place_columns(const ModuleContext& context, QuantisedWeight& weight, const std::vector<std::uint32_t>& group_of, std::uint64_t group,
+                   const StoredTensor& index, const StoredTensor& scales) {
+  if (context.quantisation.act_order == models::ActOrder::by_groups && weight.dtype != QUERN_DTYPE_NONE)
+    weight.order = columns_by_group(group_of, group);
+  if (!weight.order.empty()) {
+    weight.index = &index;
+    return;
+  }
+  weight.expanded = "their columns are in the order of their activations ('desc_act')";
   weight.dtype = safetensors::float_type(scales.info.dtype);
 }
 

@@ -46,6 +46,9 @@ struct QuantisedWeight {
   gguf::TensorChange change;
   std::string_view expanded;  ///< why it is no block format; empty if it is one
   gguf::Note zeros = {};      ///< how its zero points are read, where files differ
+  /// Of columns that were put by groups: the column of the model that each is, and the tensor that says the groups.
+  std::vector<std::uint32_t> order = {};
+  const StoredTensor* index = nullptr;
 };
 
 /// The modules of a directory, in the order of their first tensors, and which tensors are part of one.
@@ -73,8 +76,9 @@ QuantisedWeight bitsandbytes_weight(const ModuleContext& context, const Quantise
 std::vector<std::uint32_t> columns_in_other_groups(const ModuleContext& context, const StoredTensor& index, std::uint64_t columns,
                                                    std::uint64_t group);
 
-/// Where no block has the groups: the reason, and the type of the scales as that of the weight.
-void expand(QuantisedWeight& weight, std::string_view why, const StoredTensor& scales);
-inline constexpr std::string_view in_order_of_activations = "their columns are in the order of their activations ('desc_act')";
+/// Of a weight whose columns have the groups `group_of`: the order of its columns by groups, where the caller asks for it and blocks have the
+/// groups. Else it is expanded to the type of the scales, with the reason.
+void place_columns(const ModuleContext& context, QuantisedWeight& weight, const std::vector<std::uint32_t>& group_of, std::uint64_t group,
+                   const StoredTensor& index, const StoredTensor& scales);
 
 }  // namespace quern::directory

@@ -130,12 +130,35 @@ gguf::AssembledTensor assembled(const StoredTensor& stored, const std::string& f
 /// Weights by what is to be said of them, and whether it warns.
 using Counts = std::map<std::pair<std::string, bool>, std::uint64_t>;
 
-gguf::AssembledTensor assembled(const ModuleContext& context, const QuantisedModule& module, const Target& target, const Family& family,
-                                const Shape& shape, std::uint32_t first_file, Counts& counts) {
-  QuantisedWeight weight = quantised_weight(context, module);
+/// Which element of its input each column of a weight multiplies, as a tensor beside the weight.
+gguf::AssembledTensor order_of(const QuantisedWeight& weight, std::string name, std::uint32_t first_file) {
+  gguf::AssembledTensor made;
+  made.tensor.name = std::move(name);
+  made.tensor.n_dims = 1;
+  made.tensor.dims[0] = weight.columns;
+  made.tensor.dtype = QUERN_I32;
+  made.tensor.offset = weight.index->info.offset;
+  made.tensor.shard = first_file + weight.index->file;
+  made.lying_bytes = weight.index->info.bytes;
+  made.change = made_of(weight.order);
+  return made;
+}
+
+/// The weight, and behind it the order of its columns where that is another than the model's.
+void assemble(const ModuleContext& context, const QuantisedModule& module, const Target& target, const Family& family, const Shape& shape,
+              std::uint32_t first_file, Counts& counts, std::vector<gguf::AssembledTensor>& all) {
+  Quantisation how = context.quantisation;
+  if (target.name == "token_embd.weight") how.act_order = models::ActOrder::expanded;  // its rows are read, and no input is put in order
+  QuantisedWeight weight = quantised_weight({context.shards, how}, module);
   const auto refused = [&](quern_status code, std::string_view text) { return context.refused(code, *weight.first, text); };
   const std::uint64_t heads = checked_heads(permuted_heads(target.rows, family, shape), weight.rows, shape, refused);
   if (!weight.expanded.empty()) ++counts[{concat("are expanded to ", graph::dtype_name(weight.dtype), ", since ", weight.expanded), true}];
+  if (!weight.order.empty()) {
+    ++counts[{"have their columns by groups, and 'take' puts their inputs in that order ('desc_act')", false}];
+    all.push_back(
+        order_of(weight, concat(std::string_view(target.name).substr(0, target.name.size() - std::string_view(".weight").size()), ".order"),
+                 first_file));
+  }
   if (!weight.zeros.text.empty()) ++counts[{weight.zeros.text, weight.zeros.warns}];
   gguf::AssembledTensor made;
   made.tensor.name = target.name;
@@ -149,7 +172,7 @@ gguf::AssembledTensor assembled(const ModuleContext& context, const QuantisedMod
   for (const StoredTensor* piece : weight.further)
     made.further.push_back({first_file + piece->file, piece->info.offset, piece->info.bytes});
   made.change = with_rows_interleaved(std::move(weight.change), heads, weight.rows);
-  return made;
+  all.push_back(std::move(made));
 }
 
 }  // namespace
@@ -189,7 +212,7 @@ AssembledTensors assembled_tensors(const Shards& shards, const Family& family, c
     } else if (modules.of[i] == next) {
       const QuantisedModule& module = modules.all[next++];
       if (const auto target = place(stored, concat(module.name, ".weight")))
-        all.push_back(assembled(context, module, *target, family, shape, first_file, counts));
+        assemble(context, module, *target, family, shape, first_file, counts, all);
     }
   }
   if (!shape.rope_factors.empty()) {

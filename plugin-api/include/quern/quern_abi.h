@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define QUERN_ABI_EPOCH 1u /* in the name of the entry; another epoch is another symbol */
-#define QUERN_ABI_MINOR 1u /* appended functions and fields */
+#define QUERN_ABI_MINOR 2u /* appended functions and fields */
 #define QUERN_ABI_MINOR_SUPPORTED 2u /* a host accepts plugins down to this many minors behind its own */
 #define QUERN_PLAN_CACHE_VERSION 1u
 #define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient)

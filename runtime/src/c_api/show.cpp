@@ -117,7 +117,7 @@ struct ShownTensor {
   std::string_view name;
   std::string dtype;
   std::span<const std::uint64_t> shape;
-  std::uint64_t elements, bytes;
+  std::uint64_t parameters, bytes;
 };
 
 /// What the files of models and of adapters have in common.
@@ -131,7 +131,7 @@ Contents contents_of(const gguf::File& file) {
   Contents contents{file.keys(), [&file](JsonWriter& json, std::string_view key) { write_value(json, file, key); }, {}};
   for (const gguf::TensorInfo& tensor : file.tensors())
     contents.tensors.push_back({tensor.name, graph::dtype_name(tensor.dtype), std::span(tensor.dims).first(tensor.n_dims),
-                                tensor.elements(), tensor.bytes});
+                                tensor.parameters(), tensor.bytes});
   return contents;
 }
 
@@ -200,7 +200,7 @@ void write_contents(JsonWriter& json, const Contents& contents) {
 
 std::uint64_t parameters_of(const Contents& contents) {
   std::uint64_t parameters = 0;
-  for (const ShownTensor& tensor : contents.tensors) parameters += tensor.elements;
+  for (const ShownTensor& tensor : contents.tensors) parameters += tensor.parameters;
   return parameters;
 }
 
@@ -278,7 +278,7 @@ std::string show_folder(const std::string& path, const std::string& folder) {
 
 gguf::File open_shown(const std::string& path) {
   try {
-    return models::open_model(path);
+    return models::open_model(path, models::ActOrder::by_groups);
   } catch (const Error& error) {
     std::string head;
     if (error.code() != QUERN_BAD_MODEL || base::read_head(path, head, 4) || head == "GGUF") throw;

@@ -92,6 +92,7 @@ void rows(quern_dtype t, std::vector<Call>& out) {
   out.push_back({QUERN_OP_REPEAT, {make(t, {3, 16})}, {x}});
   out.push_back({QUERN_OP_SUM_TO, {x}, {make(t, {3, 16})}});
   for (const quern_dtype index : {QUERN_I32, QUERN_I64}) {
+    for (const quern_dtype to : floats) out.push_back({QUERN_OP_TAKE, {make(t, {5, 32}), make(index, {3})}, {make(to, {5, 3})}});
     for (const quern_dtype table : {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0})
       out.push_back({QUERN_OP_SET_ROWS, {make(t, {3, 32}), make(index, {3})}, {state(table, {5, 32})}});
     out.push_back({QUERN_OP_INDEX_ADD, {make(t, {3, 32}), make(index, {3})}, {state(t, {5, 32})}});

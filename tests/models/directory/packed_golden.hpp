@@ -25,13 +25,15 @@ class PackedGolden {
  public:
   using Reader = std::function<directory::QuantisedWeight(const directory::ModuleContext&, const directory::QuantisedModule&)>;
 
-  explicit PackedGolden(const std::string& name)
+  explicit PackedGolden(const std::string& name, models::ActOrder act_order = models::ActOrder::by_groups)
       : name_(name),
         folder_(test_data + "packed/" + name),
         config_(*directory::JsonFile::find(folder_ + "/config.json")),
         quantisation_(directory::read_quantisation(folder_, config_)),
         shards_(directory::read_shards(folder_)),
-        decoded_(shards_.readers[0].read_bytes(find("decoded").info)) {}
+        decoded_(shards_.readers[0].read_bytes(find("decoded").info)) {
+    quantisation_.act_order = act_order;
+  }
 
   directory::Method method() const { return quantisation_.method; }
 
@@ -52,6 +54,15 @@ class PackedGolden {
     return "";
   }
 
+  struct Shape {
+    bool is_expanded = false, has_order = false, is_block = false;
+  };
+  Shape shape() const {
+    const directory::ModuleContext context{shards_, quantisation_};
+    const directory::QuantisedWeight weight = directory::quantised_weight(context, directory::find_modules(context).all.at(0));
+    return {!weight.expanded.empty(), !weight.order.empty(), graph::is_block_format(weight.dtype)};
+  }
+
  private:
   const directory::StoredTensor& find(const std::string& name) const {
     return *std::ranges::find(shards_.tensors, name, [](const directory::StoredTensor& tensor) { return tensor.info.name; });
@@ -62,6 +73,7 @@ class PackedGolden {
     constexpr float ulp = std::numeric_limits<float>::epsilon();
     return name_ == "bnb-nf4-nested" ? ulp / 2 : name_ == "bnb-int8" ? 2 * ulp : 0;
   }
+  /// Columns in the order of the model.
   static std::vector<float> numbers_of(const directory::ModuleContext& context, const directory::QuantisedWeight& weight) {
     std::vector<std::vector<std::byte>> pieces = {context.read(*weight.first)};
     for (const directory::StoredTensor* piece : weight.further) pieces.push_back(context.read(*piece));
@@ -69,7 +81,11 @@ class PackedGolden {
     const std::vector<std::byte> bytes = weight.change(lying);
     std::vector<float> numbers(weight.rows * weight.columns);
     quantize::decode(weight.dtype, bytes, numbers);
-    return numbers;
+    if (weight.order.empty()) return numbers;
+    std::vector<float> model(numbers.size());
+    for (std::uint64_t i = 0; i < numbers.size(); ++i)
+      model[i / weight.columns * weight.columns + weight.order[i % weight.columns]] = numbers[i];
+    return model;
   }
 
   std::string name_, folder_;

@@ -50,6 +50,16 @@ void reference_get_rows(ReferenceCall& call) {
   }
 }
 
+void reference_take(ReferenceCall& call) {
+  const Cells &x = call.in[0], &index = call.in[1], &y = call.out[0];
+  for (std::int64_t j = 0; j < index.count(); ++j) {
+    const auto from = static_cast<std::int64_t>(index.flat(j));
+    const bool inside = from >= 0 && from < x.last();
+    if (!inside) call.interpreter.raise_index_fault();
+    for (std::int64_t i = 0; i < x.dims[0]; ++i) y.at({i, j}) = inside ? x.at({i, from}) : 0;
+  }
+}
+
 void reference_rms_norm(ReferenceCall& call) {
   norm_rows(call.in[0], call.in[1], call.out[0], call.number(QUERN_KEY_EPSILON), call.number(QUERN_KEY_WEIGHT_OFFSET));
 }

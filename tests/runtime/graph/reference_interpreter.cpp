@@ -111,6 +111,7 @@ ReferenceOp find_reference_op(std::uint32_t op) {
     case QUERN_OP_SCALE: return reference_scale;
     case QUERN_OP_COPY: return reference_copy;
     case QUERN_OP_GET_ROWS: return reference_get_rows;
+    case QUERN_OP_TAKE: return reference_take;
     case QUERN_OP_RMS_NORM: return reference_rms_norm;
     case QUERN_OP_ADD_RMS_NORM: return reference_add_rms_norm;
     case QUERN_OP_MATMUL: return reference_matmul;

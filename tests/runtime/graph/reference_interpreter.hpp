@@ -84,6 +84,7 @@ void reference_div(ReferenceCall& call);
 void reference_scale(ReferenceCall& call);
 void reference_copy(ReferenceCall& call);
 void reference_get_rows(ReferenceCall& call);
+void reference_take(ReferenceCall& call);
 void reference_rms_norm(ReferenceCall& call);
 void reference_add_rms_norm(ReferenceCall& call);
 void reference_matmul(ReferenceCall& call);

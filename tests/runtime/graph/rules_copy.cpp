@@ -179,6 +179,34 @@ std::vector<RuleCase> rows_cases() {
        },
        "",
        {"q8_0"}},
+      {QUERN_OP_TAKE,
+       "OfRangedRows",
+       [](Bench& b) {
+         ops::take(b.g, b.f32({b.t, 8}), b.i32({3}));
+       },
+       "f32 [tokens<=16, 3]",
+       {}},
+      {QUERN_OP_TAKE,
+       "AsAsked",
+       [](Bench& b) {
+         ops::take(b.g, b.f32({2, 8}), b.in(QUERN_I64, {8}), here(QUERN_F16));
+       },
+       "f16 [2, 8]",
+       {}},
+      {QUERN_OP_TAKE,
+       "OfBlocks",
+       [](Bench& b) {
+         ops::take(b.g, b.weight(QUERN_Q8_0, {10, 32}), b.i32({3}), here());
+       },
+       "",
+       {"x is q8_0 [10, 32]"}},
+      {QUERN_OP_TAKE,
+       "IndexOfTwo",
+       [](Bench& b) {
+         ops::take(b.g, b.f32({2, 8}), b.i32({2, 8}), here());
+       },
+       "",
+       {"index is i32 [2, 8]"}},
       {QUERN_OP_GET_ROWS_BACKWARD,
        "Accepts",
        [](Bench& b) {

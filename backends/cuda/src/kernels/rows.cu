@@ -1,4 +1,5 @@
-// Rows by index: get_rows decodes any format, set_rows stores floats and blocks; get_rows_backward and index_add add in f32.
+// Rows by index: get_rows decodes any format, set_rows stores floats and blocks; get_rows_backward and index_add add in f32. take: elements
+// of rows by index.
 //
 // get_rows: a block an index. The others go by rows of the table where an index may come twice: of set_rows the last wins, the others add
 // in the order of the indices.
@@ -32,6 +33,17 @@ KERNEL(256) get_rows(const __grid_constant__ IndexParams p) {
     }
   } else {
     for (i64 i = threadIdx.x; i < p.h; i += blockDim.x) store_at(p.x, y, i, inside ? load_at(p.table, row_of(p.table, r), i) : 0.0f);
+  }
+}
+
+/// `table` has the rows, `rows` of h elements; of each, x gets `count` by index. A thread an element.
+KERNEL(256) take(const __grid_constant__ IndexParams p) {
+  wait_for_inputs();
+  FOR_EACH(i, p.rows * p.count) {
+    const i64 row = i / p.count, j = i % p.count, from = index_at(p, j);
+    const bool inside = from >= 0 && from < p.h;
+    if (!inside) raise_fault(p.faults);
+    store_at(p.x, row_of(p.x, row), j, inside ? load_at(p.table, row_of(p.table, row), from) : 0.0f);
   }
 }
 

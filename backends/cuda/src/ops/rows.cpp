@@ -1,4 +1,4 @@
-// get_rows from any format; set_rows, index_add, get_rows_backward.
+// get_rows from any format; set_rows, index_add, get_rows_backward; take.
 #include "../kernels/index.hpp"
 
 #include "arrange.hpp"
@@ -78,10 +78,23 @@ void emit_add(const Call& call, Launcher& launcher) {
   launcher.launch(kernels::add_rows, {p.count, 1, 1}, 256, p);
 }
 
+std::string refuse_take(const Call& call) {
+  const Tensor &x = call.input(0), &index = call.input(1), &y = call.output(0);
+  if (std::string why = first_of({check_floats(x), check_rank(x, 2), check_index(index), check_floats(y), check_rank(y, 2)}); !why.empty())
+    return why;
+  return first_of({check_dim(y, 0, x.dims[0]), check_dim(y, 1, index.dims[0])});
+}
+
+void emit_take(const Call& call, Launcher& launcher) {
+  const IndexParams p = params_of(call.input(0), call.input(1), call.output(0), launcher);
+  launcher.launch(kernels::take, launcher.spread(p.rows * p.count), 256, p);
+}
+
 constexpr Op table[] = {{QUERN_OP_GET_ROWS, "get_rows.cuda", refuse_get, emit_get, nullptr, false, all_packed},
                         {QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward.cuda", refuse_add, emit_add, nullptr, true},
                         {QUERN_OP_SET_ROWS, "set_rows.cuda", refuse_set, emit_set, nullptr, true},
-                        {QUERN_OP_INDEX_ADD, "index_add.cuda", refuse_add, emit_add, nullptr, true}};
+                        {QUERN_OP_INDEX_ADD, "index_add.cuda", refuse_add, emit_add, nullptr, true},
+                        {QUERN_OP_TAKE, "take.cuda", refuse_take, emit_take}};
 
 }  // namespace
 

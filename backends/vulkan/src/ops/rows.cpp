@@ -1,4 +1,4 @@
-// get_rows, set_rows, index_add and get_rows_backward.
+// get_rows, set_rows, index_add and get_rows_backward; take.
 #include "elementwise.hpp"
 #include "tables.hpp"
 
@@ -52,6 +52,17 @@ void emit_get(const Call& call, Launcher& launcher) {
                   {static_cast<std::int32_t>(table.dtype), wide ? 16 : 1, table.packed_layout ? 1 : 0});
 }
 
+std::string refuse_take(const Call& call) {
+  const Tensor &x = call.input(0), &index = call.input(1), &y = call.output(0);
+  if (std::string why = first_of({check_floats(x), check_rank(x, 2), check_floats(y), check_rank(y, 2)}); !why.empty()) return why;
+  return first_of({check_index(index, y.dims[1]), check_dim(y, 0, x.dims[0]), check_count(x), check_count(y)});
+}
+void emit_take(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  const RowsParams p = params_of(x, call.input(1), y, {}, launcher);
+  launcher.launch("take", launcher.item_threads(), launcher.spread(y.elements()), p, {static_cast<std::int32_t>(x.dtype)});
+}
+
 std::string refuse_write(const Call& call) {
   const Tensor &x = call.input(0), &index = call.input(1), &table = call.output(0);
   const bool blocks = call.op == QUERN_OP_SET_ROWS && is_block(table.dtype);
@@ -86,6 +97,7 @@ void emit_rows_backward(const Call& call, Launcher& launcher) {
 
 constexpr Op rows_table[] = {
     offer(QUERN_OP_GET_ROWS, "get_rows.vulkan", refuse_get, emit_get),
+    offer(QUERN_OP_TAKE, "take.vulkan", refuse_take, emit_take),
     offer(QUERN_OP_SET_ROWS, "set_rows.vulkan", refuse_write, emit_set, scratch_lists, true).with_turns(list_turns),
     offer(QUERN_OP_INDEX_ADD, "index_add.vulkan", refuse_write, emit_add, scratch_lists, true).with_turns(list_turns),
     offer(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward.vulkan", refuse_write, emit_rows_backward, scratch_lists, true)

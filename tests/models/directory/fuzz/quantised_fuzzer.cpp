@@ -141,15 +141,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ModuleFile file(modules[which]);
   while (written && !input.empty()) file.add(next(input, '\n'));
   file.commit(folder.path("module.safetensors"));
-  try {
-    const gguf::File model = models::open_model(folder.path("."));
-    models::read_hyperparameters(model);
-    for (const gguf::TensorInfo& tensor : model.tensors()) {
-      const gguf::TensorBytes read = model.read(tensor);
-      if (read.bytes().size() != tensor.bytes) std::abort();
+  for (const models::ActOrder act_order : {models::ActOrder::expanded, models::ActOrder::by_groups}) try {
+      const gguf::File model = models::open_model(folder.path("."), act_order);
+      models::read_hyperparameters(model);
+      for (const gguf::TensorInfo& tensor : model.tensors()) {
+        const gguf::TensorBytes read = model.read(tensor);
+        if (read.bytes().size() != tensor.bytes) std::abort();
+      }
+    } catch (const Error& error) {
+      if (error.code() != QUERN_BAD_MODEL && error.code() != QUERN_UNSUPPORTED) std::abort();
     }
-  } catch (const Error& error) {
-    if (error.code() != QUERN_BAD_MODEL && error.code() != QUERN_UNSUPPORTED) std::abort();
-  }
   return 0;
 }

@@ -16,6 +16,10 @@ EXPORTS = {AWQ: ["awq_weight"], GPTQ: ["gptq_weight"], COMPRESSED: ["compressed_
 # What a source calls before it is defined there.
 DECLARED = {ROPE: "std::vector<float> divisors_of(const Llama3Rotation&, double, std::uint64_t);"}
 
+# Columns go where they should come from.
+TURNED = ("std::vector<std::uint32_t> turned(order.size());\n    for (std::uint32_t i = 0; i < order.size(); ++i) turned[order[i]] = i;\n"
+          "    Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, turned};")
+
 # Name, source, what stands there, and what the mutant has.
 MUTANTS = [
     ("awq_words_in_order", AWQ, "rows_of_word * c + row_of_nibble[2 * i + half]", "rows_of_word * c + 2 * i + half"),
@@ -30,7 +34,11 @@ MUTANTS = [
      "of.bits, out + row * columns + column), std::reverse(out + row * columns + column, out + row * columns + column + of.in_word());"),
     ("gptq_words_along_columns", GPTQ, "column / of.in_word() * rows + first + row", "(first + row) * (columns / of.in_word()) + column / of.in_word()"),
     ("gptq_zeros_from_the_top", GPTQ, "row % of.in_word());", "of.in_word() - 1 - row % of.in_word());"),
-    ("gptq_order_of_activations_ignored", GPTQ, "{}, {}, {}, group_of};", "{}, {}, {}, {}};"),
+    ("gptq_order_of_activations_ignored", GPTQ, "{}, {}, {}, group_of, order};", "{}, {}, {}, {}, {}};"),
+    ("gptq_order_of_activations_turned", GPTQ, "Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, order};",
+     TURNED),
+    ("gptq_order_of_groups_turned", GPTQ, "group_of = columns_in_other_groups(context, *index, columns, group);",
+     "group_of = columns_in_other_groups(context, *index, columns, group), std::ranges::reverse(group_of);"),
     ("gptq_scales_along_rows", GPTQ, "scale[g * rows + row]", "scale[row * (columns / group) + g]"),
     ("compressed_codes_without_their_offset", COMPRESSED, "if (!has_zeros) return 1u << (bits - 1);", "if (!has_zeros) return 0u;"),
     ("compressed_offset_less_one", COMPRESSED, "if (!has_zeros) return 1u << (bits - 1);", "if (!has_zeros) return (1u << (bits - 1)) - 1;"),
@@ -40,7 +48,9 @@ MUTANTS = [
     ("compressed_zeros_not_read", COMPRESSED, "if (zeros != nullptr) made.further.push_back(zeros);\n  made.change = [=, format = made.dtype, rows",
      "if (zeros != nullptr) made.further.push_back(&scales);\n  made.change = [=, format = made.dtype, rows"),
     ("compressed_scales_of_the_first_group", COMPRESSED, "scale[grid.at(row, g * group)]", "scale[grid.at(row, 0 * g)]"),
-    ("compressed_order_of_activations_ignored", COMPRESSED, "{}, {}, {}, group_of};", "{}, {}, {}, {}};"),
+    ("compressed_order_of_activations_ignored", COMPRESSED, "{}, {}, {}, group_of, order};", "{}, {}, {}, {}, {}};"),
+    ("compressed_order_of_activations_turned", COMPRESSED, "Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, order};",
+     TURNED),
     ("integers_without_a_sign", COMPRESSED, "std::to_integer<std::uint8_t>(code) ^ middle", "static_cast<std::uint8_t>(std::to_integer<std::uint8_t>(code) + 0 * middle)"),
     ("fp8_scales_divide", FP8, "return scale[grid.at(row, g * block)];", "return 1 / scale[grid.at(row, g * block)];"),
     ("fp8_scales_of_the_first_row", FP8, "grid.at(row, g * block)", "grid.at(0 * row, g * block)"),

@@ -154,6 +154,8 @@ struct TensorInfo {
   std::uint32_t shard = 0;               ///< 0 for a file that is not split
 
   std::uint64_t elements() const noexcept { return dims[0] * dims[1] * dims[2] * dims[3]; }
+  /// Numbers of the model: none of i32, which is an index.
+  std::uint64_t parameters() const noexcept { return dtype == QUERN_I32 ? 0 : elements(); }
 };
 
 /// The bytes of a tensor as the graph reads them: in the file's mapping, or made of what lies there. Not a range, so that no view of a

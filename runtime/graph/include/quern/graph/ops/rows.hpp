@@ -26,4 +26,11 @@ ValueId set_rows(Graph& graph, ValueId x, ValueId index, ValueId table, NodeOpti
 /// bf16; index [t] i32 or i64. Returns table.
 ValueId index_add(Graph& graph, ValueId x, ValueId index, ValueId table, NodeOptions options = {});
 
+/// y[i][j] = x[i][index[j]]: of each row the elements that index names. It has no gradient.
+///
+///   x      [t, n]  f32, f16 or bf16
+///   index  [k]     i32 or i64; outside 0 .. n - 1: the element is 0 and the run has the fault INDEX_RANGE
+///   y      [t, k]  f32, f16 or bf16 by options.output_dtype; else that of x
+ValueId take(Graph& graph, ValueId x, ValueId index, NodeOptions options = {});
+
 }  // namespace quern::graph::ops
