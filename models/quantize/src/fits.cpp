@@ -7,6 +7,7 @@
 
 #include "code_fits.hpp"
 #include "group_fits.hpp"
+#include "lanes.hpp"
 
 namespace quern::quantize::QUERN_FITS_ISA {
 namespace {
