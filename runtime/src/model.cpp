@@ -4,6 +4,7 @@
 #include "act_order.hpp"
 #include "adapters.hpp"
 #include "parallel.hpp"
+#include "tensors_ahead.hpp"
 
 #include "quern/base/byte_sizes.hpp"
 #include "quern/models/directory.hpp"
@@ -256,6 +257,10 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     std::uint64_t offset = 0;
   };
   std::map<std::uint32_t, Place> places;  // of the next weight of each device
+  std::vector<const gguf::TensorInfo*> unfilled;
+  for (const WantedWeight& weight : wanted)
+    if (!filled[weight.place.device]) unfilled.push_back(&file.require_tensor(weight.place.tensor));
+  TensorsAhead ahead(file, std::move(unfilled), runtime_->threads());
   for (const WantedWeight& weight : wanted) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
     std::vector<Memory>& arenas = arenas_[weight.place.device];
@@ -267,7 +272,7 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     if (packed) integer_products_ |= graph::block_size(step_->graph.value(weight.value).dtype).elements > 1;
     if (filled[weight.place.device]) {
       advance(tensor.bytes);
-    } else if (const gguf::TensorBytes read = file.read(tensor); packed) {
+    } else if (const gguf::TensorBytes read = ahead.next(); packed) {
       program.pack(weight.value, weight.place.device, read.bytes(), arena.span(offset, weight.bytes));
       advance(tensor.bytes);
     } else {

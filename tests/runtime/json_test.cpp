@@ -13,6 +13,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
+TEST(Json, EntriesOfOneListAreEditedWhenTheyHaveBeenRead) {
+  static constexpr Json::EditedList pairs = {"outer", "list", [](Json& entry) { entry = Json(std::uint64_t{entry.list()->size()}); }};
+  const auto json =
+      Json::parse(R"({"list": [[1]], "outer": {"other": [[1]], "list": ["a", [], [[5], [6, 7]], 3], "last": [[2]]}, "none": [[1]]})",
+                  Json::most_values, nullptr, &pairs);
+  ASSERT_TRUE(json.has_value());
+  const Json::List& edited = *json->find("outer")->find("list")->list();
+  ASSERT_EQ(edited.size(), 4u);
+  EXPECT_EQ(*edited[0].text(), "a");
+  EXPECT_EQ(*edited[1].count(), 0u);
+  EXPECT_EQ(*edited[2].count(), 2u);  // after its own entries, which are not edited
+  EXPECT_EQ(*edited[3].count(), 3u);
+  for (const Json* other : {json->find("list"), json->find("none"), json->find("outer")->find("other"), json->find("outer")->find("last")})
+    EXPECT_NE(other->list()->at(0).list(), nullptr);
+  EXPECT_FALSE(Json::parse(R"({"outer": {"list": [[1]})", Json::most_values, nullptr, &pairs).has_value());
+  EXPECT_TRUE(Json::parse("[[[1]]]", Json::most_values, nullptr, &pairs).has_value());
+  EXPECT_TRUE(Json::parse(R"({"outer": [{"list": [[1]]}]})", Json::most_values, nullptr, &pairs).has_value());
+}
+
 TEST(Json, GivesWhatTheTextHasAndNothingForAnotherType) {
   const auto json = Json::parse(R"({"text": "a\u00e9", "yes": true, "count": 18446744073709551615, "less": -3, "half": 0.5,
                                    "none": null, "list": [1, [2], {"a": 3}], "empty": {}})");

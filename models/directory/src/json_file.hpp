@@ -21,7 +21,8 @@ class JsonFile {
   static constexpr std::uint64_t most_bytes = 16 << 20;
 
   /// Nothing if there is no such file. Throws Error(QUERN_BAD_MODEL) for text that is no JSON object.
-  static std::optional<JsonFile> find(std::string path, std::uint64_t bytes = most_bytes, std::size_t values = Json::most_values);
+  static std::optional<JsonFile> find(std::string path, std::uint64_t bytes = most_bytes, std::size_t values = Json::most_values,
+                                      const Json::EditedList* edited = nullptr);
 
   /// What other files stand for; `path` names one of them.
   static JsonFile made_of(std::string path, Json json);

@@ -84,6 +84,15 @@ AddedFlags read_added(const JsonFile& file, Tokens& tokens, const TokenList& lis
   return flags;
 }
 
+/// A pair of texts becomes one with a space between them, or NUL where they have spaces.
+void join_pair(Json& merge) {
+  const Json::List* const pair = merge.list();
+  if (pair == nullptr || pair->size() != 2 || (*pair)[0].text() == nullptr || (*pair)[1].text() == nullptr) return;
+  const std::string &left = *(*pair)[0].text(), &right = *(*pair)[1].text();
+  const bool spaces = left.find(' ') != left.npos || right.find(' ') != right.npos;
+  merge = Json(concat(left, spaces ? '\0' : ' ', right));
+}
+
 std::vector<std::string> read_merges(const JsonFile& file, const Json& model) {
   constexpr std::string_view field = "model.merges";
   const Json::List* const list = list_of(file, field, model.find("merges"));
@@ -92,17 +101,8 @@ std::vector<std::string> read_merges(const JsonFile& file, const Json& model) {
   std::vector<std::string> merges;
   merges.reserve(list->size());
   for (const Json& merge : *list) {
-    if (merge.text() != nullptr) {
-      merges.push_back(*merge.text());
-      continue;
-    }
-    const Json::List* const pair = merge.list();
-    if (pair == nullptr || pair->size() != 2 || (*pair)[0].text() == nullptr || (*pair)[1].text() == nullptr)
-      throw file.bad(field, concat("has entry ", merges.size(), ", which is neither text nor a pair of texts"));
-    const std::string &left = *(*pair)[0].text(), &right = *(*pair)[1].text();
-    merges.push_back(left);
-    merges.back() += left.find(' ') == left.npos && right.find(' ') == right.npos ? ' ' : '\0';
-    merges.back() += right;
+    if (merge.text() == nullptr) throw file.bad(field, concat("has entry ", merges.size(), ", which is neither text nor a pair of texts"));
+    merges.push_back(*merge.text());
   }
   return merges;
 }
@@ -260,7 +260,8 @@ void fill_up(TokenList& list, std::uint64_t rows) {
 }
 
 TokenList write_tokenizer_keys(const std::string& folder, std::uint64_t rows, gguf::Writer& keys) {
-  auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_tokenizer_bytes, most_tokenizer_values);
+  static constexpr Json::EditedList merges_of_pairs = {"model", "merges", join_pair};
+  auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_tokenizer_bytes, most_tokenizer_values, &merges_of_pairs);
   if (!file) file = read_tekken(folder);
   if (!file) file = read_vocabulary_and_merges(folder, most_tokenizer_bytes, most_tokenizer_values);
   if (!file) file = read_tiktoken(folder);

@@ -75,9 +75,11 @@ BlockLayout::Field BlockLayout::field_of(const quern_format_field& field) {
       const std::uint32_t at = bit_address(piece, entry);
       for (std::uint32_t have = 0; have < piece.bits;) {
         const std::uint32_t shift = (at + have) % 8, take = std::min(8 - shift, piece.bits - have);
-        made.bits.push_back({static_cast<std::uint16_t>(entry), static_cast<std::uint16_t>((at + have) / 8),
-                             static_cast<std::uint8_t>(shift), static_cast<std::uint8_t>((1u << take) - 1),
-                             static_cast<std::uint8_t>(piece.shift + have)});
+        const Bits bits{
+            static_cast<std::uint16_t>(entry), static_cast<std::uint16_t>((at + have) / 8), 1,
+            static_cast<std::uint8_t>(shift),  static_cast<std::uint8_t>((1u << take) - 1), static_cast<std::uint8_t>(piece.shift + have)};
+        if (!made.bits.empty() && made.bits.back().goes_on_with(bits)) ++made.bits.back().count;
+        else made.bits.push_back(bits);
         have += take;
       }
     }
@@ -88,6 +90,10 @@ BlockLayout::Field BlockLayout::field_of(const quern_format_field& field) {
   const int first = field.stored == QUERN_STORED_INT ? -count / 2 : 0;
   made.range = {first - made.bias, first + count - 1 - made.bias};
   return made;
+}
+
+bool BlockLayout::Bits::goes_on_with(const Bits& next) const noexcept {
+  return next.entry == entry + count && next.byte == byte + count && next.shift == shift && next.mask == mask && next.left == left;
 }
 
 BlockLayout::BlockLayout(const quern_format& format)
@@ -113,15 +119,17 @@ void BlockLayout::pack(const Block& block, std::byte* bytes) const noexcept {
   std::memset(bytes, 0, bytes_);
   put_half(bytes + scale_.at, block.scale);
   if (formula_ == QUERN_FORMULA_OFFSET || formula_ == QUERN_FORMULA_SUPER_OFFSET) put_half(bytes + minimum_at_, block.minimum);
-  const auto put = [bytes](const Field& field, const auto* numbers) {
-    for (const Bits& bits : field.bits) {
-      const auto stored = static_cast<std::uint32_t>(static_cast<int>(numbers[bits.entry]) + field.bias);
-      bytes[bits.byte] |= static_cast<std::byte>((stored >> bits.left & bits.mask) << bits.shift);
-    }
+  const auto put = [bytes](const Field& field, const auto* numbers, int count) {
+    const int bias = field.bias;
+    std::array<std::uint8_t, most_elements> stored;  // what is packed has at most eight bits
+    for (int i = 0; i < count; ++i) stored[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(static_cast<int>(numbers[i]) + bias);
+    for (const Bits bits : field.bits)  // a copy, which no byte that is written changes
+      for (std::size_t i = 0; i < bits.count; ++i)
+        bytes[bits.byte + i] |= static_cast<std::byte>((stored[bits.entry + i] >> bits.left & bits.mask) << bits.shift);
   };
-  put(scales_, block.scales);
-  put(minima_, block.minima);
-  put(codes_, block.codes);
+  if (!scales_.bits.empty()) put(scales_, block.scales, groups());
+  if (!minima_.bits.empty()) put(minima_, block.minima, groups());
+  put(codes_, block.codes, elements_);
 }
 
 void BlockLayout::unpack(const std::byte* bytes, Block& block) const noexcept {
@@ -132,7 +140,9 @@ void BlockLayout::unpack(const std::byte* bytes, Block& block) const noexcept {
   std::array<int, most_elements> stored{};
   const auto get = [&](const Field& field, auto* numbers, int count) {
     std::fill_n(stored.begin(), count, 0);
-    for (const Bits& bits : field.bits) stored[bits.entry] |= (static_cast<int>(bytes[bits.byte]) >> bits.shift & bits.mask) << bits.left;
+    for (const Bits& bits : field.bits)
+      for (std::size_t i = 0; i < bits.count; ++i)
+        stored[bits.entry + i] |= (static_cast<int>(bytes[bits.byte + i]) >> bits.shift & bits.mask) << bits.left;
     for (int i = 0; i < count; ++i) {
       const int number = stored[static_cast<std::size_t>(i)];
       numbers[i] = static_cast<std::remove_reference_t<decltype(numbers[i])>>(

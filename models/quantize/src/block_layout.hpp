@@ -46,10 +46,11 @@ class BlockLayout {
   void unpack(const std::byte* bytes, Block& block) const noexcept;
 
  private:
-  /// Some bits of an entry, which lie within one byte.
+  /// Some bits of `count` entries side by side, each within one of as many bytes side by side.
   struct Bits {
-    std::uint16_t entry, byte;
+    std::uint16_t entry, byte, count;
     std::uint8_t shift, mask, left;
+    bool goes_on_with(const Bits& next) const noexcept;
   };
   struct Field {
     std::vector<Bits> bits;

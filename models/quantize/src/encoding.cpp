@@ -7,27 +7,28 @@
 #include "quern/models/floats.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 namespace quern::quantize {
 namespace {
 
-void encode_block(const BlockLayout& layout, const float* x, const float* weights, std::byte* out) {
-  float scaled[most_elements];
-  scale_weights(weights, layout.elements(), layout.group(), scaled);
-  for (int i = 0; i < layout.elements(); ++i)
-    if (!std::isfinite(x[i])) throw Error(QUERN_INVALID_ARGUMENT, concat("the number ", x[i], " has no place in a block format"));
-  Block rounded, fitted;
-  fits().round_block(layout, x, rounded);
-  if (!std::isfinite(rounded.scale) || !std::isfinite(rounded.minimum))
-    throw Error(QUERN_INVALID_ARGUMENT,
-                concat("a block with the number ",
-                       *std::max_element(x, x + layout.elements(), [](float a, float b) { return std::fabs(a) < std::fabs(b); }),
-                       " has a scale beyond the largest of f16; use bf16 or f32"));
-  fits().fit_block(layout, x, scaled, fitted);
-  const bool better = error_of(layout, fitted, x, scaled) < error_of(layout, rounded, x, scaled);
-  layout.pack(better ? fitted : rounded, out);
+constexpr std::size_t blocks_at_once = 16;  // as many as the widest vectors have lanes
+
+/// Blocks one after another.
+void encode_blocks(const BlockLayout& layout, std::span<const FitItem> items, Block* blocks, std::byte* out) {
+  fits().fit_blocks(layout, items, blocks);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!std::isfinite(blocks[i].scale) || !std::isfinite(blocks[i].minimum))
+      throw Error(QUERN_INVALID_ARGUMENT, concat("a block with the number ",
+                                                 *std::max_element(items[i].x, items[i].x + layout.elements(),
+                                                                   [](float a, float b) { return std::fabs(a) < std::fabs(b); }),
+                                                 " has a scale beyond the largest of f16; use bf16 or f32"));
+    layout.pack(blocks[i], out + i * layout.bytes());
+  }
 }
 
 }  // namespace
@@ -57,8 +58,16 @@ void encode_rows(quern_dtype dtype, std::span<const float> rows, std::span<const
     return;
   }
   if (!layout->can_pack()) throw Error(QUERN_INVALID_ARGUMENT, concat("blocks of type ", dtype, " are read, and none are made"));
-  for (std::size_t at = 0; at < rows.size(); at += block)
-    encode_block(*layout, rows.data() + at, weights.data() + at % weights.size(), out.data() + at / block * layout->bytes());
+  if (const auto bad = first_not_finite(rows); bad != rows.end())
+    throw Error(QUERN_INVALID_ARGUMENT, concat("the number ", *bad, " has no place in a block format"));
+  const std::vector<float> scaled = scaled_weights(weights, block, static_cast<std::size_t>(layout->group()));
+  std::vector<FitItem> items;
+  items.reserve(rows.size() / block);
+  for (std::size_t at = 0; at < rows.size(); at += block) items.push_back({rows.data() + at, scaled.data() + at % scaled.size()});
+  const auto blocks = std::make_unique<std::array<Block, blocks_at_once>>();
+  for (std::size_t first = 0; first < items.size(); first += blocks_at_once)
+    encode_blocks(*layout, std::span(items).subspan(first, std::min(blocks_at_once, items.size() - first)), blocks->data(),
+                  out.data() + first * layout->bytes());
 }
 
 void decode(quern_dtype dtype, std::span<const std::byte> bytes, std::span<float> out) {
@@ -68,7 +77,7 @@ void decode(quern_dtype dtype, std::span<const std::byte> bytes, std::span<float
                 concat(bytes.size(), " bytes of type ", dtype, " in blocks of ", block, " are not ", out.size(), " numbers"));
   const BlockLayout* layout = BlockLayout::find(dtype);
   if (layout == nullptr) {
-    std::ranges::copy(models::decode_floats(dtype, bytes), out.begin());
+    models::decode_floats(dtype, bytes, out);
     return;
   }
   Block numbers;

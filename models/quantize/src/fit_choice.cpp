@@ -11,12 +11,15 @@ extern const Fits fits;
 namespace avx2 {
 extern const Fits fits;
 }
+namespace avx512 {
+extern const Fits fits;
+}
 #endif
 
 std::span<const Fits* const> runnable_fits() noexcept {
 #if defined(__x86_64__)
-  static constexpr std::array<const Fits*, 2> all = {&portable::fits, &avx2::fits};
-  return std::span(all).first(__builtin_cpu_supports("avx2") ? 2 : 1);
+  static constexpr std::array<const Fits*, 3> all = {&portable::fits, &avx2::fits, &avx512::fits};
+  return std::span(all).first(!__builtin_cpu_supports("avx2") ? 1 : __builtin_cpu_supports("avx512f") ? 3 : 2);
 #else
   static constexpr std::array<const Fits*, 1> all = {&portable::fits};
   return all;
@@ -26,17 +29,6 @@ std::span<const Fits* const> runnable_fits() noexcept {
 const Fits& fits() noexcept {
   static const Fits& best = *runnable_fits().back();
   return best;
-}
-
-double error_of(const BlockLayout& layout, const Block& block, const float* x, const float* weights) {
-  float values[most_elements];
-  values_of(layout, block, values);
-  double error = 0;
-  for (int i = 0; i < layout.elements(); ++i) {
-    const double off = static_cast<double>(x[i]) - values[i];
-    error += weights[i] * off * off;
-  }
-  return error;
 }
 
 }  // namespace quern::quantize

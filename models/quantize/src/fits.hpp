@@ -12,6 +12,11 @@
 
 namespace quern::quantize {
 
+/// The numbers of a block or a group, all finite, and their weights: of each group some weight is above 0, and none is above 1.
+struct FitItem {
+  const float *x, *weights;
+};
+
 /// Codes of four bits around a zero point.
 struct GroupRequest {
   int numbers;  // 32, 64 or 128
@@ -26,20 +31,16 @@ struct GroupOfCodes {
 
 struct Fits {
   const char* name;
-  /// Each group by its largest element, as the graph's cast encodes.
-  void (*round_block)(const BlockLayout& layout, const float* x, Block& block);
-  /// The least sum of weight * (x - value)^2 that the search finds. Of each group some weight is above 0, and none of the block above 1.
-  void (*fit_block)(const BlockLayout& layout, const float* x, const float* weights, Block& block);
-  /// The same for a group of a quantised directory. The numbers are finite.
-  GroupOfCodes (*fit_group)(const GroupRequest& request, const float* x, const float* weights, std::uint8_t* codes);
+  /// The least sum of weight * (x - value)^2 that the search finds, at most that of rounding each group by its largest element, as the
+  /// graph's cast does. A block whose scale or minimum f16 cannot hold has one that is not finite.
+  void (*fit_blocks)(const BlockLayout& layout, std::span<const FitItem> items, Block* blocks);
+  /// The same for groups of a quantised directory; `codes` has the items' one after another.
+  void (*fit_groups)(const GroupRequest& request, std::span<const FitItem> items, GroupOfCodes* found, std::uint8_t* codes);
 };
 
 /// Of the best instruction set that this processor has.
 const Fits& fits() noexcept;
 /// All that this processor can run, for tests.
 std::span<const Fits* const> runnable_fits() noexcept;
-
-/// Of the numbers as a reader sees them.
-double error_of(const BlockLayout& layout, const Block& block, const float* x, const float* weights);
 
 }  // namespace quern::quantize

@@ -1,89 +1,121 @@
-// Sums over a group and the scales of least squares that follow from them.
+// Sums over groups and the scales of least squares that follow from them, for one group in each lane.
 //
-// All sums go through `lanes` partial ones in a fixed order, so that the bytes are the same with vectors of any width.
+// A lane's sum goes from its first number to its last, so that the bytes are the same with vectors of any width.
 #pragma once
 
-#include "block_layout.hpp"
+#include "fits.hpp"
 #include "lanes.hpp"
 
-#include "quern/sdk/host_kernels.hpp"
-
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace quern::quantize::QUERN_FITS_ISA {
 
-inline constexpr int steps = 9;  // candidates on either side
-inline constexpr float step = 0.1f;
-inline constexpr int rounds = 2;
+inline constexpr int candidates = 16, together = 2;  // together: in one pass, so that one's sums do not wait for each other
 
-struct Limits {
-  Limits(float least, float most) : low(least), high(most) {}
-  explicit Limits(Range range) : Limits(static_cast<float>(range.low), static_cast<float>(range.high)) {}
-  float low, high;
+/// Some columns of all lanes.
+struct Columns {
+  const Lanes *x, *w;
+  Columns from(int column) const noexcept { return {x + column, w + column}; }
 };
 
-/// The nearest integer within the limits, ties to even: a float of 2^23 and more has no fraction.
-inline float nearest(float x, Limits limits) noexcept {
-  constexpr float whole = 12582912.0f;  // 1.5 * 2^23
-  return (std::min(std::max(x, limits.low), limits.high) + whole) - whole;
-}
-
-inline Lanes nearest(Lanes x, Lanes low, Lanes high) noexcept {
-  const Lanes whole = Lanes::of(12582912.0f);
-  return (x.within(low, high) + whole) - whole;
-}
-
-inline float inverse_of(float x) noexcept {
-  const float inverse = 1 / x;
-  return std::isfinite(inverse) ? inverse : 0;
-}
-
-inline float as_f16(float x) noexcept { return sdk::from_f16(sdk::to_f16(x)); }
+/// Each item in a lane; lanes beyond the items repeat the last one.
+template <int n>
+struct SideBySide {
+  explicit SideBySide(std::span<const FitItem> items) noexcept {
+    const auto item = [items](int lane) { return items[std::min(static_cast<std::size_t>(lane), items.size() - 1)]; };
+    for (int first = 0; first < n; first += lanes) {
+      for (int l = 0; l < lanes; ++l) {
+        x[first + l] = at(item(l).x + first);
+        w[first + l] = at(item(l).weights + first);
+      }
+      transpose(x + first);
+      transpose(w + first);
+    }
+  }
+  Lanes x[n], w[n];
+};
 
 /// Weighted sums of the codes c that round (x - minimum) * inverse.
 struct Sums {
-  float c, cc, xc;
+  Lanes c = {}, cc = {}, xc = {};
 };
 
-template <int n>
-Sums sums_of(const float* x, const float* w, float inverse, float minimum, Limits limits) noexcept {
-  const Lanes by = Lanes::of(inverse), from = Lanes::of(minimum), low = Lanes::of(limits.low), high = Lanes::of(limits.high);
-  Lanes c = Lanes::of(0), cc = c, xc = c;
-  for (int i = 0; i < n; i += lanes) {
-    const Lanes xs = Lanes::at(x + i), code = nearest((xs - from) * by, low, high), weighted = Lanes::at(w + i) * code;
-    c = c + weighted;
-    cc = cc + weighted * code;
-    xc = xc + weighted * xs;
+template <int n, int count>
+void add_sums(Columns columns, const Lanes (&inverse)[count], Lanes minimum, const Limits& limits, Sums (&sums)[count]) noexcept {
+  for (int i = 0; i < n; ++i) {
+    const Lanes x = columns.x[i], w = columns.w[i];
+#pragma GCC unroll 2
+    for (int k = 0; k < count; ++k) {
+      const Lanes code = nearest((x - minimum) * inverse[k], limits), weighted = w * code;
+      sums[k].c += weighted;
+      sums[k].cc += weighted * code;
+      sums[k].xc += weighted * x;
+    }
   }
-  return {c.sum(), cc.sum(), xc.sum()};
 }
 
 template <int n>
-float group_error(const float* x, const float* w, float scale, float minimum, Limits limits) noexcept {
-  const Lanes by = Lanes::of(inverse_of(scale)), from = Lanes::of(minimum), low = Lanes::of(limits.low), high = Lanes::of(limits.high);
-  const Lanes scales = Lanes::of(scale);
-  Lanes error = Lanes::of(0);
-  for (int i = 0; i < n; i += lanes) {
-    const Lanes xs = Lanes::at(x + i), code = nearest((xs - from) * by, low, high), off = xs - (scales * code + from);
-    error = error + Lanes::at(w + i) * off * off;
+Lanes group_error(Columns columns, Lanes scale, Lanes minimum, const Limits& limits) noexcept {
+  const Lanes inverse = inverse_of(scale);
+  Lanes error = {};
+  for (int i = 0; i < n; ++i) {
+    const Lanes code = nearest((columns.x[i] - minimum) * inverse, limits), off = columns.x[i] - (scale * code + minimum);
+    error += columns.w[i] * off * off;
   }
-  return error.sum();
-}
-
-/// n is a multiple of `lanes`.
-inline void put_codes(const float* x, int n, float scale, float minimum, Limits limits, float* codes) noexcept {
-  const Lanes by = Lanes::of(inverse_of(scale)), from = Lanes::of(minimum), low = Lanes::of(limits.low), high = Lanes::of(limits.high);
-  for (int i = 0; i < n; i += lanes) nearest((Lanes::at(x + i) - from) * by, low, high).store(codes + i);
+  return error;
 }
 
 /// The element of largest magnitude, with its sign.
-inline float extreme(const float* x, int n) noexcept {
-  float best = 0;
-  for (int i = 0; i < n; ++i)
-    if (std::fabs(x[i]) > std::fabs(best)) best = x[i];
+inline Lanes extreme(const Lanes* x, int n) noexcept {
+  Lanes best = {}, largest = {};
+  for (int i = 0; i < n; ++i) {
+    const Lanes size = magnitude(x[i]);
+    best = size > largest ? x[i] : best;
+    largest = most_of(size, largest);
+  }
   return best;
+}
+
+struct Ends {
+  Lanes low, high;
+};
+inline Ends ends_of(const Lanes* x, int n) noexcept {
+  Ends ends{x[0], x[0]};
+  for (int i = 1; i < n; ++i) ends = {least_of(ends.low, x[i]), most_of(ends.high, x[i])};
+  return ends;
+}
+
+/// Calls consider(sums) for `count` candidates (at + apart * k) * inverse, k from `first` on.
+template <int n, typename Consider>
+void each_candidate(Columns columns, float at, float apart, int first, int count, Lanes inverse, Lanes minimum, const Limits& limits,
+                    const Consider& consider) noexcept {
+  for (int k = first; k < first + count; k += together) {
+    Lanes inverses[together];
+    for (int j = 0; j < together; ++j) inverses[j] = (at + apart * static_cast<float>(k + j)) * inverse;
+    Sums sums[together];
+    add_sums<n>(columns, inverses, minimum, limits, sums);
+    for (int j = 0; j < together; ++j) consider(sums[j]);
+  }
+}
+
+struct PlainSums {
+  Lanes w = {}, x = {};
+};
+template <int n>
+PlainSums plain_sums(Columns columns) noexcept {
+  PlainSums sums;
+  for (int i = 0; i < n; ++i) {
+    sums.w += columns.w[i];
+    sums.x += columns.w[i] * columns.x[i];
+  }
+  return sums;
+}
+
+template <int n>
+Sums sums_of(Columns columns, Lanes inverse, Lanes minimum, const Limits& limits) noexcept {
+  Sums sums[1];
+  add_sums<n>(columns, {inverse}, minimum, limits, sums);
+  return sums[0];
 }
 
 /// The scale of x = scale * code: of all candidates the one whose codes explain most of the weighted squares.
@@ -91,78 +123,74 @@ template <int n>
 class ScaleSearch {
  public:
   /// With `positive`, candidates whose scale would not be above 0 do not count.
-  ScaleSearch(const float* x, const float* w, Limits limits, bool positive) : x_(x), w_(w), limits_(limits), positive_(positive) {}
+  ScaleSearch(Columns columns, const Limits& limits, bool positive) noexcept
+      : columns_(columns), limits_(limits), least_xc_(positive ? 0 : -std::numeric_limits<float>::infinity()) {}
 
-  /// Candidates at and around at * inverse, so far from each other.
-  void consider_around(float at, float apart, float inverse) noexcept {
-    for (int k = -steps; k <= steps; ++k) consider((at + apart * static_cast<float>(k)) * inverse);
+  /// `count` candidates around at * inverse, so far from each other.
+  void consider_around(float at, float apart, int count, Lanes inverse) noexcept {
+    each_candidate<n>(columns_, at, apart, -count / 2, count, inverse, Lanes{}, limits_, [this](const Sums& sums) { consider(sums); });
   }
 
   /// The scale that was found, as its own codes have it.
-  float refined() noexcept {
-    for (int round = 0; round < rounds; ++round)
-      if (!consider(inverse_of(scale_))) break;
+  Lanes refined() noexcept {
+    consider(sums_of<n>(columns_, inverse_of(scale_), Lanes{}, limits_));
     return scale_;
   }
 
  private:
-  bool consider(float inverse) noexcept {
-    const Sums s = sums_of<n>(x_, w_, inverse, 0, limits_);
-    if (!(s.cc > 0) || (positive_ && !(s.xc > 0)) || !(s.xc * s.xc > explained_ * s.cc)) return false;
-    explained_ = s.xc * s.xc / s.cc;
-    scale_ = s.xc / s.cc;
-    return true;
+  void consider(const Sums& s) noexcept {
+    const Lanes scale = s.xc / s.cc, explained = s.xc * scale;
+    const Integers better = (s.cc > 0) & (s.xc > least_xc_) & (explained > explained_);
+    explained_ = better ? explained : explained_;
+    scale_ = better ? scale : scale_;
   }
 
-  const float *x_, *w_;
+  Columns columns_;
   Limits limits_;
-  bool positive_;
-  float scale_ = 0, explained_ = 0;
+  float least_xc_;
+  Lanes scale_ = {}, explained_ = {};
 };
 
+/// The largest element may have the code at either end.
 template <int n>
-float fit_scale(const float* x, const float* w, Limits limits) noexcept {
-  const float inverse = inverse_of(extreme(x, n));
-  ScaleSearch<n> search(x, w, limits, false);
-  for (const float end : {limits.low, limits.high}) search.consider_around(end, step, inverse);
+Lanes fit_scale(Columns columns, Lanes largest, Range codes, const Limits& limits) noexcept {
+  constexpr float apart = 0.3f;
+  const Lanes inverse = inverse_of(largest);
+  ScaleSearch<n> search(columns, limits, false);
+  for (const int end : {codes.low, codes.high}) search.consider_around(static_cast<float>(end), apart, candidates / 2, inverse);
   return search.refined();
 }
 
 struct Line {
-  float scale = 0, minimum = 0;
+  Lanes scale = {}, minimum = {};
 };
 
 /// The line of x = scale * code + minimum; with `below`, of a minimum that is not above 0.
 template <int n>
-Line fit_line(const float* x, const float* w, Limits limits, bool below) noexcept {
-  float lowest = x[0], highest = x[0], sum_w[lanes] = {}, sum_x[lanes] = {};
-  for (int i = 0; i < n; ++i) {
-    lowest = std::min(lowest, x[i]);
-    highest = std::max(highest, x[i]);
-    sum_w[i % lanes] += w[i];
-    sum_x[i % lanes] += w[i] * x[i];
-  }
-  const float all_w = joined(sum_w), all_x = joined(sum_x);
-  if (below) lowest = std::min(lowest, 0.0f);
-  Line best{0, lowest};
-  float least = std::numeric_limits<float>::infinity();
-  const auto consider = [&](float inverse, float minimum) {
-    const Sums s = sums_of<n>(x, w, inverse, minimum, limits);
-    const float det = all_w * s.cc - s.c * s.c;
-    if (!(det > 0)) return false;
+Line fit_line(Columns columns, Range codes, const Limits& limits, bool below) noexcept {
+  constexpr float apart = 0.2f;
+  constexpr int first = -10;  // more candidates with a larger scale than the ends ask for: an end may be cut
+  auto [lowest, highest] = ends_of(columns.x, n);
+  const auto [all_w, all_x] = plain_sums<n>(columns);
+  if (below) lowest = least_of(lowest, Lanes{});
+  Line best{Lanes{}, lowest};
+  Lanes least = all(std::numeric_limits<float>::infinity());
+  const auto consider = [&](const Sums& s) noexcept {
+    const Lanes det = all_w * s.cc - s.c * s.c;
     Line line{(all_w * s.xc - all_x * s.c) / det, (s.cc * all_x - s.c * s.xc) / det};
-    if (below && line.minimum > 0) line = {s.xc / s.cc, 0};
-    const float error =
+    if (below) {
+      const Integers above = line.minimum > 0;
+      line = {above ? s.xc / s.cc : line.scale, above ? Lanes{} : line.minimum};
+    }
+    const Lanes error =
         line.scale * (line.scale * s.cc - 2 * s.xc + 2 * line.minimum * s.c) + line.minimum * (line.minimum * all_w - 2 * all_x);
-    if (!(line.scale > 0) || !(error < least)) return false;
-    least = error;
-    best = line;
-    return true;
+    const Integers better = (det > 0) & (line.scale > 0) & (error < least);
+    least = better ? error : least;
+    best = {better ? line.scale : best.scale, better ? line.minimum : best.minimum};
   };
-  if (!(highest > lowest)) return best;
-  for (int k = -steps; k <= steps; ++k) consider((limits.high + step * static_cast<float>(k)) / (highest - lowest), lowest);
-  for (int round = 0; round < rounds; ++round)
-    if (!consider(inverse_of(best.scale), best.minimum)) break;
+  const Lanes inverse = inverse_of(highest - lowest);
+  each_candidate<n>(columns, static_cast<float>(codes.high), apart, first, candidates, inverse, lowest, limits, consider);
+  consider(sums_of<n>(columns, inverse_of(best.scale), best.minimum, limits));
   return best;
 }
 

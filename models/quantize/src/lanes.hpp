@@ -1,100 +1,84 @@
-// Eight floats side by side. Each operation rounds as the scalar one does, so lanes have the same bits on every processor.
+// Floats side by side, one of each item: a vector of the instruction set's width. An item's numbers meet no other's, and each operation
+// rounds as the scalar one does. So an item has the same bits whatever the width and the others are.
 //
-// Compiled once for each instruction set, in a namespace of its own: QUERN_FITS_ISA.
+// Compiled once for each instruction set, in a namespace of its own: QUERN_FITS_ISA, of QUERN_FITS_VECTOR bytes.
 #pragma once
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <utility>
 
 namespace quern::quantize::QUERN_FITS_ISA {
 
-inline constexpr int lanes = 8;
+using Lanes = float __attribute__((vector_size(QUERN_FITS_VECTOR)));
+using Integers = std::int32_t __attribute__((vector_size(QUERN_FITS_VECTOR)));  // a comparison gives -1 where it holds
 
-/// The sum of eight parts, in an order that stays.
-inline float joined(const float (&part)[lanes]) noexcept {
-  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+inline constexpr int lanes = QUERN_FITS_VECTOR / sizeof(float);
+
+inline Lanes all(float x) noexcept { return x - Lanes{}; }  // -0 too
+inline Lanes at(const float* x) noexcept {
+  Lanes made;
+  std::memcpy(&made, x, sizeof made);
+  return made;
+}
+inline void store(Lanes x, float* to) noexcept { std::memcpy(to, &x, sizeof x); }
+inline Integers whole(Lanes x) noexcept { return __builtin_convertvector(x, Integers); }
+inline Lanes least_of(Lanes a, Lanes b) noexcept { return b < a ? b : a; }
+inline Lanes most_of(Lanes a, Lanes b) noexcept { return a < b ? b : a; }
+inline Lanes magnitude(Lanes x) noexcept { return std::bit_cast<Lanes>(std::bit_cast<Integers>(x) & 0x7fffffff); }
+inline Integers finite(Lanes x) noexcept { return magnitude(x) <= std::numeric_limits<float>::max(); }
+
+inline Lanes inverse_of(Lanes x) noexcept {
+  const Lanes inverse = 1 / x;
+  return finite(inverse) ? inverse : Lanes{};
 }
 
-#if defined(__AVX2__)
+/// Vectors a and b as a matrix of squares of `side` numbers: the two squares off the diagonal change places.
+template <int side, int... lane>
+void exchange(Lanes& a, Lanes& b, std::integer_sequence<int, lane...>) noexcept {
+  const Lanes first = __builtin_shufflevector(a, b, (lane & side ? lanes + (lane - side) : lane)...);
+  b = __builtin_shufflevector(a, b, (lane & side ? lanes + lane : lane + side)...);
+  a = first;
+}
 
-struct Lanes {
-  __m256 all;
-  static Lanes of(float x) noexcept { return {_mm256_set1_ps(x)}; }
-  static Lanes at(const float* x) noexcept { return {_mm256_loadu_ps(x)}; }
-  void store(float* to) const noexcept { _mm256_storeu_ps(to, all); }
-  friend Lanes operator+(Lanes a, Lanes b) noexcept { return {_mm256_add_ps(a.all, b.all)}; }
-  friend Lanes operator-(Lanes a, Lanes b) noexcept { return {_mm256_sub_ps(a.all, b.all)}; }
-  friend Lanes operator*(Lanes a, Lanes b) noexcept { return {_mm256_mul_ps(a.all, b.all)}; }
-  /// Beyond the limits the limit; what is no number stays.
-  Lanes within(Lanes low, Lanes high) const noexcept { return {_mm256_min_ps(high.all, _mm256_max_ps(low.all, all))}; }
-  float sum() const noexcept {
-    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
-  }
+/// As many vectors as a vector has lanes: number j of vector i and number i of vector j change places.
+template <int side = lanes / 2>
+void transpose(Lanes* rows) noexcept {
+  for (int i = 0; i < lanes; ++i)
+    if ((i & side) == 0) exchange<side>(rows[i], rows[i + side], std::make_integer_sequence<int, lanes>());
+  if constexpr (side > 1) transpose<side / 2>(rows);
+}
+
+struct Limits {
+  Lanes low, high;
 };
 
-#elif defined(__SSE2__)
+/// The nearest integer within the limits, ties to even: a float of 2^23 and more has no fraction.
+inline Lanes nearest(Lanes x, const Limits& limits) noexcept {
+  constexpr float no_fraction = 12582912.0f;  // 1.5 * 2^23
+  return (least_of(limits.high, most_of(x, limits.low)) + no_fraction) - no_fraction;
+}
 
-struct Lanes {
-  __m128 low, high;
-  static Lanes of(float x) noexcept { return {_mm_set1_ps(x), _mm_set1_ps(x)}; }
-  static Lanes at(const float* x) noexcept { return {_mm_loadu_ps(x), _mm_loadu_ps(x + 4)}; }
-  void store(float* to) const noexcept {
-    _mm_storeu_ps(to, low);
-    _mm_storeu_ps(to + 4, high);
-  }
-  friend Lanes operator+(Lanes a, Lanes b) noexcept { return {_mm_add_ps(a.low, b.low), _mm_add_ps(a.high, b.high)}; }
-  friend Lanes operator-(Lanes a, Lanes b) noexcept { return {_mm_sub_ps(a.low, b.low), _mm_sub_ps(a.high, b.high)}; }
-  friend Lanes operator*(Lanes a, Lanes b) noexcept { return {_mm_mul_ps(a.low, b.low), _mm_mul_ps(a.high, b.high)}; }
-  Lanes within(Lanes least, Lanes most) const noexcept {
-    return {_mm_min_ps(most.low, _mm_max_ps(least.low, low)), _mm_min_ps(most.high, _mm_max_ps(least.high, high))};
-  }
-  float sum() const noexcept {
-    const __m128 four = _mm_add_ps(low, high);
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
-  }
-};
-
-#else
-
-struct Lanes {
-  float part[lanes];
-  template <typename F>
-  static Lanes each(const F& f) noexcept {
-    Lanes made;
-    for (int l = 0; l < lanes; ++l) made.part[l] = f(l);
-    return made;
-  }
-  static Lanes of(float x) noexcept {
-    return each([&](int) { return x; });
-  }
-  static Lanes at(const float* x) noexcept {
-    return each([&](int l) { return x[l]; });
-  }
-  void store(float* to) const noexcept {
-    for (int l = 0; l < lanes; ++l) to[l] = part[l];
-  }
-  friend Lanes operator+(const Lanes& a, const Lanes& b) noexcept {
-    return each([&](int l) { return a.part[l] + b.part[l]; });
-  }
-  friend Lanes operator-(const Lanes& a, const Lanes& b) noexcept {
-    return each([&](int l) { return a.part[l] - b.part[l]; });
-  }
-  friend Lanes operator*(const Lanes& a, const Lanes& b) noexcept {
-    return each([&](int l) { return a.part[l] * b.part[l]; });
-  }
-  Lanes within(const Lanes& low, const Lanes& high) const noexcept {
-    return each([&](int l) {
-      const float above = part[l] < low.part[l] ? low.part[l] : part[l];
-      return high.part[l] < above ? high.part[l] : above;
-    });
-  }
-  float sum() const noexcept { return joined(part); }
-};
-
-#endif
+/// sdk::to_f16 and sdk::from_f16 in each lane.
+inline Integers half_bits(Lanes x) noexcept {
+  constexpr float whole_numbers = 0x1p23f;  // the sum with it has the integer in its lowest bits
+  const Integers bits = std::bit_cast<Integers>(x), size = bits & 0x7fffffff;
+  const Integers tiny =
+      std::bit_cast<Integers>(std::bit_cast<Lanes>(size) * 0x1p24f + whole_numbers) - std::bit_cast<std::int32_t>(whole_numbers);
+  const Integers rounded = size + 0xfff + (size >> 13 & 1);
+  const Integers normal = rounded >= 0x47800000 ? Integers{} + 0x7c00 : (rounded - 0x38000000) >> 13;
+  const Integers number = size < 0x38800000 ? tiny : size > 0x7f800000 ? Integers{} + 0x7e00 : normal;
+  return number | (bits >> 16 & 0x8000);
+}
+inline Lanes from_half_bits(Integers bits) noexcept {
+  const Integers size = bits & 0x7fff;
+  const Integers number = std::bit_cast<Integers>(std::bit_cast<Lanes>(size << 13) * 0x1p112f);
+  const Integers special = 0x7f800000 | (size & 0x3ff) << 13;
+  return std::bit_cast<Lanes>((size >= 0x7c00 ? special : number) | (bits & 0x8000) << 16);
+}
+inline Lanes as_f16(Lanes x) noexcept { return from_half_bits(half_bits(x)); }
 
 }  // namespace quern::quantize::QUERN_FITS_ISA

@@ -13,21 +13,6 @@ namespace {
 
 constexpr std::uint64_t most_group = 128;
 
-void encode_group(const GroupRequest& request, const float* x, const float* weights, std::uint8_t* codes, float& scale,
-                  std::uint8_t& zero) {
-  float w[most_group];
-  scale_weights(weights, request.numbers, request.numbers, w);
-  const float* const end = x + request.numbers;
-  if (const float* bad = std::find_if_not(x, end, [](float number) { return std::isfinite(number); }); bad != end)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("the number ", *bad, " has no place in a group of codes"));
-  const GroupOfCodes fitted = fits().fit_group(request, x, w, codes);
-  if (!fitted.found)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("a group with numbers of ", *std::min_element(x, end), " to ", *std::max_element(x, end),
-                                               " has a scale beyond the largest of its type"));
-  scale = fitted.scale;
-  zero = static_cast<std::uint8_t>(fitted.zero);
-}
-
 }  // namespace
 
 void encode_groups(const GroupForm& form, std::span<const float> rows, std::span<const float> weights, const GroupCodes& out) {
@@ -39,9 +24,21 @@ void encode_groups(const GroupForm& form, std::span<const float> rows, std::span
   if (form.group != 32 && form.group != 64 && form.group != most_group)
     throw Error(QUERN_INVALID_ARGUMENT, concat("groups of ", form.group, " columns are not made; 32, 64 and 128 are"));
   const GroupRequest request{static_cast<int>(form.group), form.zero_points, form.scale};
+  if (const auto bad = first_not_finite(rows); bad != rows.end())
+    throw Error(QUERN_INVALID_ARGUMENT, concat("the number ", *bad, " has no place in a group of codes"));
+  const std::vector<float> scaled = scaled_weights(weights, form.group, form.group);
+  std::vector<FitItem> items;
+  for (std::size_t at = 0; at < rows.size(); at += form.group) items.push_back({rows.data() + at, scaled.data() + at % scaled.size()});
+  std::vector<GroupOfCodes> found(groups);
+  fits().fit_groups(request, items, found.data(), out.codes.data());
   for (std::size_t g = 0; g < groups; ++g) {
-    const std::size_t at = g * form.group;
-    encode_group(request, rows.data() + at, weights.data() + at % weights.size(), out.codes.data() + at, out.scales[g], out.zeros[g]);
+    if (!found[g].found) {
+      const auto [least, most] = std::ranges::minmax(rows.subspan(g * form.group, form.group));
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat("a group with numbers of ", least, " to ", most, " has a scale beyond the largest of its type"));
+    }
+    out.scales[g] = found[g].scale;
+    out.zeros[g] = static_cast<std::uint8_t>(found[g].zero);
   }
 }
 

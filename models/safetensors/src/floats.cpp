@@ -35,20 +35,28 @@ std::size_t float_bytes(quern_dtype dtype) noexcept {
 
 std::vector<float> decode_floats(quern_dtype dtype, std::span<const std::byte> bytes) {
   check_type(dtype);
+  std::vector<float> numbers(bytes.size() / float_bytes(dtype));
+  decode_floats(dtype, bytes, numbers);
+  return numbers;
+}
+
+void decode_floats(quern_dtype dtype, std::span<const std::byte> bytes, std::span<float> numbers) {
+  check_type(dtype);
   const std::size_t size = float_bytes(dtype);
-  if (bytes.size() % size != 0)
-    throw Error(QUERN_INVALID_ARGUMENT, concat(bytes.size(), " bytes are not whole numbers of ", size, " bytes"));
-  std::vector<float> numbers(bytes.size() / size);
+  if (bytes.size() != numbers.size() * size)
+    throw Error(QUERN_INVALID_ARGUMENT, concat(bytes.size(), " bytes are not ", numbers.size(), " whole numbers of ", size, " bytes"));
   if (dtype == QUERN_F32) {
     if (!bytes.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
-    return numbers;
+    return;
   }
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    std::uint16_t bits;
-    std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
-    numbers[i] = dtype == QUERN_F16 ? sdk::from_f16(bits) : from_bf16(bits);
-  }
-  return numbers;
+  const auto each = [&](const auto& number_of) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::uint16_t bits;
+      std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
+      numbers[i] = number_of(bits);
+    }
+  };
+  dtype == QUERN_F16 ? each(sdk::from_f16) : each(from_bf16);
 }
 
 std::vector<std::byte> encode_floats(quern_dtype dtype, std::span<const float> numbers) {

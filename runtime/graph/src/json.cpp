@@ -11,7 +11,7 @@
 namespace quern {
 
 struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
-  explicit JsonBuilder(std::size_t values) : values_(values), left_(values) {}
+  JsonBuilder(std::size_t values, const Json::EditedList* edited) : values_(values), left_(values), edited_(edited) {}
 
   Json root;
   std::string why;
@@ -44,7 +44,9 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
     if (open_.empty()) return root = std::move(value);
     auto& parent = open_.back()->value_;
     if (auto* members = std::get_if<Json::Members>(&parent)) return members->back().value = std::move(value);
-    return std::get<Json::List>(parent).emplace_back(std::move(value));
+    auto& list = std::get<Json::List>(parent);
+    if (list.empty()) list.reserve(2);  // a pair, as merges are, has its place at once
+    return list.emplace_back(std::move(value));
   }
   bool count_value() {
     if (left_-- > 0) return true;
@@ -62,22 +64,34 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
       return false;
     }
     if (!count_value()) return false;
+    const bool is_edited = edited_ != nullptr && open_.size() == 2 && is_last(0, edited_->outer) && is_last(1, edited_->name);
     Json& placed = place(std::move(value));
     open_.push_back(&placed);
+    if (is_edited) edits_ = &placed;
     return true;
   }
   bool close() {
+    Json* const closed = open_.back();
     open_.pop_back();
+    if (closed == edits_) edits_ = nullptr;
+    else if (edits_ != nullptr && open_.back() == edits_) edited_->edit(*closed);
     return true;
+  }
+  /// Whether the object of this level had this name last.
+  bool is_last(std::size_t level, std::string_view name) const {
+    const Json::Members* const members = open_[level]->members();
+    return members != nullptr && members->back().name == name;
   }
 
   std::size_t values_;
   std::size_t left_;         // values that may still come; reading ends where one is too many
   std::vector<Json*> open_;  // from the root to the innermost that is not closed
+  const Json::EditedList* edited_;
+  Json* edits_ = nullptr;  // that list while it is open
 };
 
-std::optional<Json> Json::parse(std::string_view text, std::size_t values, std::string* why) {
-  JsonBuilder builder(values);
+std::optional<Json> Json::parse(std::string_view text, std::size_t values, std::string* why, const EditedList* edited) {
+  JsonBuilder builder(values, edited);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
     if (why != nullptr) *why = std::move(builder.why);
     return std::nullopt;

@@ -87,8 +87,8 @@ TEST(GroupCodes, NoErrorIsLargerThanThatOfRounding) {
       for (const std::vector<float>& w : {ones, weights}) {
         const double fitted = coded_error(form, coded(form, rows, w), rows, w),
                      plain = coded_error(form, plainly_coded(form, rows), rows, w);
-        // The choice is by sums of 128 weighted squares in f32, in 8 parts of 16: relative 2^-24 * 20.
-        EXPECT_LE(fitted, plain * (1 + 20 * 0x1p-24)) << form.group << " " << form.zero_points << " " << rows[0];
+        // The choice is by two sums of 128 weighted squares in f32, each square of three roundings and a weight of one.
+        EXPECT_LE(fitted, plain * (1 + 2 * (128 + 3 + 1) * 0x1p-24)) << form.group << " " << form.zero_points << " " << rows[0];
       }
 }
 

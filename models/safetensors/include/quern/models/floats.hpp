@@ -14,6 +14,8 @@ std::size_t float_bytes(quern_dtype dtype) noexcept;
 
 /// Numbers of little-endian bytes, exact. `bytes` holds whole numbers; throws Error(QUERN_INVALID_ARGUMENT) else, or for another type.
 std::vector<float> decode_floats(quern_dtype dtype, std::span<const std::byte> bytes);
+/// The same into as many numbers as there are.
+void decode_floats(quern_dtype dtype, std::span<const std::byte> bytes, std::span<float> numbers);
 
 /// The numbers rounded to nearest, ties to even. Throws Error(QUERN_INVALID_ARGUMENT) for another type, and for a finite number that would
 /// become infinite: it has the number in its text.

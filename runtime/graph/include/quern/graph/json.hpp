@@ -23,9 +23,17 @@ class Json {
   /// Values that parse() takes unless another number is given; a tree of so many takes about 150 MiB beside its strings.
   static constexpr std::size_t most_values = 1'000'000;
 
+  /// A long list that the root's member `outer` has as its member `name`. Where an entry is a list or an object, `edit` may replace it by
+  /// something smaller as soon as it has been read.
+  struct EditedList {
+    std::string_view outer, name;
+    void (*edit)(Json& entry);
+  };
+
   /// Nothing for text that is no JSON, nests deeper than `deepest` or has more values; `why` then has the
-  /// reason, unless it is null. Throws std::bad_alloc.
-  static std::optional<Json> parse(std::string_view text, std::size_t values = most_values, std::string* why = nullptr);
+  /// reason, unless it is null. Throws std::bad_alloc, and what an edit throws.
+  static std::optional<Json> parse(std::string_view text, std::size_t values = most_values, std::string* why = nullptr,
+                                   const EditedList* edited = nullptr);
 
   Json() = default;
   /// Not the variant's own: libstdc++ 12 visits a variant that holds nothing where the copy of an alternative throws.
