@@ -166,7 +166,7 @@ const BadGraph bad_graphs[] = {
      [](auto&, auto&, auto& n) {
        n[0].attributes = {&no_number, 1, sizeof(no_number)};
      },
-     QUERN_INVALID_ARGUMENT, "alpha' is not a number"},
+     QUERN_INVALID_ARGUMENT, "alpha is not a number"},
     {"NegativeStride", [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_STRIDES, v[0].strides[0] = -4, v[0].strides[1] = 4; },
      QUERN_INVALID_ARGUMENT, "stride -4"},
     {"WritesAConstant", [](auto&, auto& v, auto&) { v[2].kind = QUERN_VALUE_CONSTANT; }, QUERN_INVALID_ARGUMENT, "not to be written"},
