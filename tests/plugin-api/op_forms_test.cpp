@@ -123,6 +123,7 @@ TEST(OpForms, RefuseInOneSentenceWhatNoBackendTakes) {
        {},
        "matmul: a is [4, 2, 3] f32 and b is [3, 5, 3] f32; leading dimensions of b divide those of a"},
       {QUERN_OP_GLU, {{{2, 8}}}, {{{2, 4}}}, {}, ""},
+      {QUERN_OP_GLU, {{{2, 8}}}, {{{2, 4}}}, {integer(QUERN_KEY_KIND, 5)}, "glu: kind is 5; it is at most 4", QUERN_UNSUPPORTED},
       {QUERN_OP_GLU, {{{2, 9}}}, {{{2, 4}}}, {}, "glu: gate is [2, 9] f32 and y is [2, 4] f32; without up a row of gate holds two of them"},
       {QUERN_OP_CONCAT,
        {{{2, 4}}, {{2, 3}}},

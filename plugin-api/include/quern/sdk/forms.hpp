@@ -39,7 +39,7 @@ inline constexpr FormRow form_rows[] = {
 /// Why a call is none of its op. An empty text: it is one.
 struct FormProblem {
   std::string text;
-  quern_status code = QUERN_INVALID_ARGUMENT;  ///< UNSUPPORTED for a dtype that another version of the op may take
+  quern_status code = QUERN_INVALID_ARGUMENT;  ///< UNSUPPORTED for a dtype or a kind that another version of the op may take
 };
 
 /// One call against its row.
@@ -65,7 +65,8 @@ class Form {
       if (std::string text = shape_problem(o); !text.empty()) return {text};
     std::string_view rest = row_->conditions;
     for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest))
-      if (std::string text = condition_problem(word); !text.empty()) return {concat(op_->name, ": ", text)};
+      if (std::string text = condition_problem(word); !text.empty())
+        return {concat(op_->name, ": ", text), is_choice(word) ? QUERN_UNSUPPORTED : QUERN_INVALID_ARGUMENT};
     return {};
   }
 
@@ -263,6 +264,11 @@ class Form {
   }
 
   // Conditions.
+  /// Of an attribute whose numbers are names: another version of the op may have more.
+  static bool is_choice(std::string_view condition) {
+    const std::string_view name = condition.substr(0, condition.find_first_of("<>"));
+    return name == "kind" || name == "mode" || name == "scaling";
+  }
   bool is_there(std::string_view name) const {
     if (find(name) != nullptr) return true;
     const auto given = attribute(name);
