@@ -230,6 +230,7 @@ std::string refuse_matmul(const sdk::Graph& g, const sdk::Node& node, const sdk:
 std::string refuse_op(const sdk::Graph& g, const sdk::Node& node, const sdk::Attributes& attributes) {
   if (node.fields.op == QUERN_OP_MATMUL) return refuse_matmul(g, node, attributes);
   const std::uint32_t x = node.input(0), y = node.outputs[0], second = node.input(1);
+  if (node.fields.op == QUERN_OP_GLU && second == QUERN_NONE) return "glu: this plugin takes gate and up as two inputs, not packed in one";
   if (!g.same_shape(x, y)) return sdk::refusal::shape(g.value_names[y], g.shape(y), g.shape(x));
   switch (node.fields.op) {
     case QUERN_OP_COPY:
@@ -248,7 +249,6 @@ std::string refuse_op(const sdk::Graph& g, const sdk::Node& node, const sdk::Att
       return g.broadcasts(second, x) ? std::string() : sdk::refusal::shape(g.value_names[second], g.shape(second), "one that broadcasts");
     default:  // QUERN_OP_GLU
       if (attributes.integer(QUERN_KEY_KIND) != 0) return "glu: this plugin has the silu kind (0) only";
-      if (second == QUERN_NONE) return "glu: this plugin takes gate and up as two inputs, not packed in one";
       if (!std::isinf(attributes.real(QUERN_KEY_LIMIT))) return "glu: this plugin has no limit";
       return g.same_shape(x, second) ? std::string() : sdk::refusal::shape(g.value_names[second], g.shape(second), g.shape(x));
   }
