@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds OPS.md, ops.def and keys.def equal, and each row sound. Exit 1 with one line for each difference.
+"""Holds OPS.md, ops.def with its forms, and keys.def equal, and each row sound. Exit 1 with one line for each difference.
 
   check_ops.py [--def FOLDER] [--table OPS.md]
 """
@@ -52,6 +52,32 @@ def differences(rows, table):
     order = [int(r["id"]) for r in table]
     if order != sorted(set(order)):
         yield "OPS.md: ids do not ascend, or stand twice"
+
+
+def form_problems(rows, forms, table):
+    """Each op has a form, its operands are those of the row, and a shape in brackets is that of OPS.md."""
+    if list(forms) != [row["NAME"] for row in rows]:
+        missing = sorted({row["NAME"] for row in rows} ^ set(forms))
+        yield f"ops.def: forms and ops differ: {', '.join(missing) or 'in their order'}"
+    in_table = {r["op"]: r for r in table}
+    for row in rows:
+        for side, form in zip(("inputs", "outputs"), forms.get(row["NAME"], ())):
+            where = f"ops.def: the form of {row['name']}"
+            operands = [re.match(r"(\*?\w+):([\w|~]+)(\[.*\]|[=<]\w+|)$", word) for word in form.split()]
+            if None in operands:
+                yield f"{where}: cannot read '{form}'"
+                continue
+            names = [name.rstrip("?") for name in row[side].split()]
+            if [o[1] for o in operands] != names:
+                yield f"{where} has the {side} {' '.join(o[1] for o in operands)}, its row {' '.join(names)}"
+            told = in_table[row["name"]][side].replace("\\|", "|") if row["name"] in in_table else ""
+            shapes = dict(re.findall(r"(\w+)(\[[^\]]*\])", told))
+            for o in operands:
+                shape = o[3].replace("!", "")
+                whole = shapes.get(o[1], shape)
+                # A form may name fewer dims: softmax takes rows, whose queries are one of the leading dims.
+                if shape.startswith("[") and whole != shape and not (shape.startswith("[..") and whole.endswith(shape[3:])):
+                    yield f"{where}: {o[1]} is {shape}, and {shapes[o[1]]} in OPS.md"
 
 
 def default_problem(text, kind):
@@ -111,11 +137,11 @@ def main():
     arguments.add_argument("--table", type=pathlib.Path, default=ROOT / "OPS.md")
     options = arguments.parse_args()
     try:
-        rows, keys, table = headers.ops(options.folder), headers.keys(options.folder), table_rows(options.table)
+        rows, keys, forms, table = headers.ops(options.folder), headers.keys(options.folder), headers.forms(options.folder), table_rows(options.table)
     except headers.HeaderError as error:
         print(error, file=sys.stderr)
         return 1
-    found = [*differences(rows, table), *row_problems(rows, keys)]
+    found = [*differences(rows, table), *form_problems(rows, forms, table), *row_problems(rows, keys)]
     for line in found:
         print(line, file=sys.stderr)
     print(f"{len(rows)} ops, {len(keys)} attribute keys, {len(found)} differences")

@@ -80,6 +80,15 @@ def ops(folder):
     return rows
 
 
+def forms(folder):
+    """NAME: (inputs, outputs, conditions), in the order of the table."""
+    text = without_comments((folder / "ops.def").read_text())
+    rows = re.findall(r'^QUERN_FORM\((\w+), "([^"]*)", "([^"]*)", "([^"]*)"\)$', text, flags=re.M)
+    if len(rows) != len(re.findall(r"^QUERN_FORM\(", text, flags=re.M)):
+        raise HeaderError("ops.def: a row that is not QUERN_FORM(NAME, \"..\", \"..\", \"..\")")
+    return {row[0]: row[1:] for row in rows}
+
+
 def keys(folder):
     text = without_comments((folder / "keys.def").read_text())
     rows = [dict(id=int(m[0]), NAME=m[1], name=m[2], type=m[3])

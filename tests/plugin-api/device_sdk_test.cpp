@@ -198,8 +198,8 @@ class Forced : public EveryOp {
   }
 };
 
-void add_product(WeightGraph& g, std::uint32_t op, std::vector<std::uint32_t> inputs, std::uint32_t conversions) {
-  g.node(op, inputs, {g.y});
+void add_product(WeightGraph& g, std::uint32_t op, std::vector<std::uint32_t> inputs, std::uint32_t conversions, std::uint32_t y) {
+  g.node(op, inputs, {y});
   g.nodes.back().uses |= QUERN_NODE_USES_PRECISION;
   g.nodes.back().accumulate = QUERN_F32;
   g.nodes.back().conversions = conversions;
@@ -217,11 +217,12 @@ std::vector<std::string> forms(WeightGraph& g, const sdk::Offers& offers) {
 TEST(SdkWeights, APluginPacksExpertsAndWhatAllProductsAllow) {
   WeightGraph g;
   const auto w = g.weight("w"), both = g.weight("both"), experts = g.value(QUERN_VALUE_CONSTANT, {4, 8, 256}),
-             ids = g.value(QUERN_VALUE_INPUT, {2, 1}, QUERN_I32), x = g.value(QUERN_VALUE_INPUT, {2, 1, 256});
-  add_product(g, QUERN_OP_MATMUL, {g.x, w}, QUERN_CONVERT_INT8);
-  add_product(g, QUERN_OP_MATMUL, {g.x, both}, QUERN_CONVERT_INT8);
-  add_product(g, QUERN_OP_MATMUL, {g.x, both}, QUERN_CONVERT_BF16);
-  add_product(g, QUERN_OP_MATMUL_ID, {x, experts, ids}, QUERN_CONVERT_INT8 | QUERN_CONVERT_BF16);
+             ids = g.value(QUERN_VALUE_INPUT, {2, 1}, QUERN_I32), x = g.value(QUERN_VALUE_INPUT, {2, 1, 256}),
+             y = g.value(QUERN_VALUE_OUTPUT, {2, 1, 8});
+  add_product(g, QUERN_OP_MATMUL, {g.x, w}, QUERN_CONVERT_INT8, g.y);
+  add_product(g, QUERN_OP_MATMUL, {g.x, both}, QUERN_CONVERT_INT8, g.y);
+  add_product(g, QUERN_OP_MATMUL, {g.x, both}, QUERN_CONVERT_BF16, g.y);
+  add_product(g, QUERN_OP_MATMUL_ID, {x, experts, ids}, QUERN_CONVERT_INT8 | QUERN_CONVERT_BF16, y);
   const std::vector<std::string> expected = {"test/0x8x256", "test/4x8x256"};
   EXPECT_EQ(forms(g, EveryOp()), expected);
 }
@@ -229,7 +230,7 @@ TEST(SdkWeights, APluginPacksExpertsAndWhatAllProductsAllow) {
 TEST(SdkOffers, APluginWithSeveralKernelsAnOpChoosesAndRefusesWithItsCode) {
   WeightGraph g;
   const auto w = g.weight("w", QUERN_F32);
-  add_product(g, QUERN_OP_MATMUL, {g.x, w}, QUERN_CONVERT_INT8);
+  add_product(g, QUERN_OP_MATMUL, {g.x, w}, QUERN_CONVERT_INT8, g.y);
   g.node(QUERN_OP_MATMUL, {g.x, w}, {g.y});
   const Forced offers;
   const sdk::ResolvedGraph graph(g.get(), offers);

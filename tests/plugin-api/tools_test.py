@@ -180,6 +180,10 @@ class OpTables(unittest.TestCase):
             ("ops.def", '"alpha=1", "add")', '"alpha=1", "addd")', "is no op"),
             ("ops.def", '"kind=0", "gelu_backward")', '"kind=0.5", "gelu_backward")', "is not an integer"),
             ("ops.def", '"kind=0", "gelu_backward")', '"colour=0", "gelu_backward")', "has no key in keys.def"),
+            ("ops.def", "QUERN_FORM(SQR,", "QUERN_FORM(SQUARE,", "forms and ops differ: SQR, SQUARE"),
+            ("ops.def", '"x:float dy:float=x", "dx:float=x"', '"x:float dz:float=x", "dx:float=x"', "has the inputs x dz, its row x dy"),
+            ("ops.def", "weight:f32[h]", "weight:f32[n]", "weight is [n], and [h] in OPS.md"),
+            ("ops.def", "weight:f32[h]", "weight:f32(h)", "cannot read"),
             ("keys.def", "QUERN_KEY(53, ROOT, root, I64)", "QUERN_KEY(53, ROOF, roof, I64)", "is used by no op"),
         ]:
             code, output = self.check(file, old, new)

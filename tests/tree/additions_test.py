@@ -24,6 +24,7 @@ COMPONENTS = "plugin-api;loader;runtime/graph;backends/cpu;backends/cuda;backend
 EDITS = {
     "op": [
         ("plugin-api/include/quern/ops.def", "QUERN_OP(40, COPY,", 'QUERN_OP(34, SOFTSIGN, softsign, activation, "x", "y", "", "-")\n'),
+        ("plugin-api/include/quern/ops.def", "QUERN_FORM(COPY,", 'QUERN_FORM(SOFTSIGN, "x:float", "y:float=x", "")\n'),
         ("plugin-api/OPS.md", "| 40 | copy |", "| 34 | softsign | activation | x | y |  | f32 f16 bf16 | - | y = x / (1 + \\|x\\|) |\n"),
     ],
     "format": [

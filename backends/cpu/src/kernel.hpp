@@ -2,8 +2,8 @@
 //
 // An op lives in ops/<op>.cpp: its checks, its kernels, and one `constexpr Kernel name_kernels[]` table, listed in
 // kernel_table.cpp. Rows stand most specific first; the first one whose Isa the CPU has and that accepts the call runs, and the
-// verdicts of the rows before it are the reasons that plan_info tells. The checks of shapes and dtypes belong into `accepts`
-// (shared by the rows of an op); arity, attribute keys, unknown dtypes and format hashes are checked before it.
+// verdicts of the rows before it are the reasons that plan_info tells. `accepts` is asked of calls of the right form alone: the SDK
+// refuses other dtypes and shapes than the op has before (quern/sdk/forms.hpp).
 #pragma once
 
 #include "isa.hpp"
@@ -123,13 +123,8 @@ struct Kernel {
 /// All tables. Defined in kernel_table.cpp.
 std::span<const std::span<const Kernel>> kernel_tables() noexcept;
 
-// Small checks that `accepts` functions share. Each returns yes, or a "no"/"invalid" that names the tensor and what it is.
-Verdict check_floats(const TensorView& view, const char* name);  // f32, f16 or bf16
-Verdict check_dtype(const TensorView& view, const char* name, quern_dtype dtype);
-Verdict check_rank(const TensorView& view, const char* name, std::uint32_t rank);
-Verdict check_same_shape(const TensorView& a, const char* a_name, const TensorView& b, const char* b_name);
-/// view.dims[dim] == size, where neither side is ranged or both have the same largest value.
-Verdict check_dim(const TensorView& view, const char* name, std::uint32_t dim, std::int64_t size, const char* what);
+/// For kernels that run every call of the right form.
+inline Verdict accepts_any(const OpCall&) { return Verdict::yes(); }
 /// "[2, 3] f32"
 std::string describe(const TensorView& view);
 

@@ -110,8 +110,6 @@ sdk::Choice KernelOffers::choose(const Graph& graph, const Node& node, const sdk
   };
   if ((source.fields.uses & QUERN_NODE_USES_BODY) != 0 && node.op != QUERN_OP_ADD_RMS_NORM)
     return refuse(Verdict::no(concat(name, " is a composite; this plugin runs the nodes of its body")));
-  if (const sdk::KeyRow* key = node.attributes->not_a_number(); key != nullptr)
-    return refuse(Verdict::invalid(concat(name, ": attribute '", key->name, "' is not a number")));
   std::vector<TensorView> storage;
   const OpCall call = describe_call(graph, node, policy_.thread_count, policy_.deterministic, storage);
   Verdict last = Verdict::no(concat("this plugin has no kernel for op ", name));

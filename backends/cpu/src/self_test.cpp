@@ -6,6 +6,8 @@
 #include "packed/registry.hpp"
 #include "view.hpp"
 
+#include "quern/sdk/graph.hpp"
+
 #include <array>
 #include <cstring>
 
@@ -61,7 +63,7 @@ std::string compare_tiles() {
     for (std::size_t i = 0; i < y[0].size(); ++i)
       if (std::memcmp(&y[0][i], &y[1][i], 4) != 0)
         return concat("amx gives ", y[1][i], " for element (", i / weight_rows, ", ", i % weight_rows, ") of a product of ",
-                      dtype_name(tiles.format), " that avx512 gives ", y[0][i]);
+                      sdk::dtype_name(tiles.format), " that avx512 gives ", y[0][i]);
   }
   return {};
 }

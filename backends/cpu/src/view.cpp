@@ -37,22 +37,6 @@ std::int64_t unit_elements(quern_dtype dtype) noexcept {
 bool is_float(quern_dtype dtype) noexcept { return dtype == QUERN_F32 || dtype == QUERN_F16 || dtype == QUERN_BF16; }
 bool is_block(quern_dtype dtype) noexcept { return find_format(dtype) != nullptr; }
 
-const char* dtype_name(quern_dtype dtype) noexcept {
-  switch (dtype) {
-    case QUERN_DTYPE_NONE: return "none";
-    case QUERN_F32: return "f32";
-    case QUERN_F16: return "f16";
-    case QUERN_BF16: return "bf16";
-    case QUERN_I32: return "i32";
-    case QUERN_I64: return "i64";
-    case QUERN_U32: return "u32";
-    case QUERN_U8: return "u8";
-    default: break;
-  }
-  const quern_format* format = find_format(dtype);
-  return format == nullptr ? "unknown dtype" : format->name.data;
-}
-
 std::int64_t element_count(const TensorView& view) noexcept {
   std::int64_t count = 1;
   for (std::uint32_t d = 0; d < view.rank; ++d) count *= view.dims[d];

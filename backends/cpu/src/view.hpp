@@ -39,7 +39,6 @@ std::int64_t unit_bytes(quern_dtype dtype) noexcept;
 std::int64_t unit_elements(quern_dtype dtype) noexcept;
 bool is_float(quern_dtype dtype) noexcept;  // f32 f16 bf16
 bool is_block(quern_dtype dtype) noexcept;  // a block format of quern_formats.h
-const char* dtype_name(quern_dtype dtype) noexcept;
 
 std::int64_t element_count(const TensorView& view) noexcept;
 /// Product of all dims but the last (1 for rank 0 and 1).

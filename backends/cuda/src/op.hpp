@@ -1,7 +1,7 @@
 // The contract between plans and ops: a call, what an op answers to it, and how it is launched.
 //
-// An op lives in ops/<op>.cpp: `refuse` says why a call cannot run (empty: it can) and is asked once, when a plan is compiled, with
-// the largest dims; `emit` launches kernels for the dims of one run and allocates nothing; `scratch` tells what memory it needs.
+// An op lives in ops/<op>.cpp: `refuse` says why a call of the right form cannot run (empty: it can; null: each can) and is asked once, when a
+// plan is compiled, with the largest dims; `emit` launches kernels for the dims of one run and allocates nothing; `scratch` tells what memory it needs.
 #pragma once
 
 #include "gpu.hpp"
@@ -14,14 +14,12 @@
 
 namespace quern::cuda {
 
-using sdk::broadcasts;
 using sdk::Call;
 using sdk::check_contiguous;
-using sdk::check_dim;
 using sdk::check_dtype;
 using sdk::check_floats;
+using sdk::check_packed_f32;
 using sdk::check_rank;
-using sdk::check_same_shape;
 using sdk::first_of;
 
 /// Zeros that kernels count in and leave as zeros: Call::counters.

@@ -1,5 +1,6 @@
 // See chain.hpp.
 #include "chain.hpp"
+#include "shaders/modes.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +8,6 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr int norm_first = 1, attention_kind = 2;  // as in shaders/chain.comp
 constexpr std::uint32_t pages_at_hand = 256, tile_rows = 2;
 constexpr std::uint32_t block_elements = 16, block_words = 4, bytes_of_block = 4 * 36;  // shaders/chain_blocks.glsl
 
@@ -64,7 +64,7 @@ bool Chain::takes_half_row(std::uint64_t k) const noexcept {
 /// Whether a subgroup takes one row at a time, not two: where a workgroup makes one block only, so that a subgroup each is all there is, and a row
 /// fills a subgroup's loads.
 bool Chain::row_alone(const ChainStage& stage) const noexcept {
-  return stage.kind != attention_kind && stage.blocks_out == 1 && stage.k >= 64 * card_.subgroup &&
+  return stage.kind != stage_attention && stage.blocks_out == 1 && stage.k >= 64 * card_.subgroup &&
          most_threads() >= block_elements * card_.subgroup;
 }
 
@@ -74,7 +74,7 @@ bool Chain::row_alone(const ChainStage& stage) const noexcept {
 std::uint32_t Chain::threads_of(const ChainStage& stage) const noexcept {
   if (row_alone(stage)) return block_elements * card_.subgroup;
   const std::uint32_t few = std::min(threads(), 256 / card_.subgroup * card_.subgroup);
-  if (stage.kind == attention_kind) return std::min(few, card_.subgroup * card_.subgroup);  // a lane a subgroup joins what they found
+  if (stage.kind == stage_attention) return std::min(few, card_.subgroup * card_.subgroup);  // a lane a subgroup joins what they found
   const bool halves = half_weights(stage), many = stage.tiles > 4000;
   if (stage.paired != 0) return halves || stage.blocks_out > 0 ? most_threads() : threads();
   const bool wide = stage.k >= 128 * card_.subgroup;
@@ -97,15 +97,15 @@ bool Chain::once(const ChainStage& stage) const noexcept {
 
 /// Workgroups of a stage: each has something to do.
 std::uint32_t Chain::groups_of(const ChainStage& stage, bool in_blocks) const noexcept {
-  if (stage.kind == attention_kind) return stage.attention.heads * stage.attention.parts;
+  if (stage.kind == stage_attention) return stage.attention.heads * stage.attention.parts;
   return std::min(in_blocks ? stage.part[0].n / block_elements : stage.tiles, groups());
 }
 
 /// Blocks of int8 that a workgroup of `stage` makes at most for `next`; 0: results go as words.
 std::uint32_t Chain::blocks_made(const ChainStage& stage, const ChainStage& next) const noexcept {
-  if (next.kind == attention_kind || half_weights(next)) return 0;
+  if (next.kind == stage_attention || half_weights(next)) return 0;
   std::uint32_t blocks = stage.attention.dv / block_elements;
-  if (stage.kind == attention_kind) {
+  if (stage.kind == stage_attention) {
     if (stage.attention.dv % block_elements != 0) return 0;
   } else {
     if (stage.parts != 1 || stage.part[0].n % block_elements != 0) return 0;
@@ -129,7 +129,7 @@ bool Chain::overlaps(std::uint64_t begin, std::uint64_t bytes) const {
 
 bool Chain::add(const OneRowProduct& product) {
   const RowProductParams& p = product.params;
-  if (!is_known(product.format) || product.mode > norm_first || product.k % 64 != 0 || p.n == 0) return false;
+  if (!is_known(product.format) || product.mode > source_norm || product.k % 64 != 0 || p.n == 0) return false;
   Sizes sizes = sizes_;
   std::uint32_t& k = product.format == QUERN_F16 ? sizes.half_k : sizes.k;
   k = std::max(k, product.k);
@@ -158,7 +158,7 @@ bool Chain::add(const OneRowProduct& product) {
   }
   const auto joins = [&](const ChainStage& last) {
     return last.kind == product.mode && last.parts < CHAIN_PARTS && !product.paired && last.paired == 0 && last.k == product.k &&
-           product_x_ == p.x && last.other == (product.mode == norm_first ? p.other : 0) && last.epsilon == p.epsilon &&
+           product_x_ == p.x && last.other == (product.mode == source_norm ? p.other : 0) && last.epsilon == p.epsilon &&
            last.offset == p.offset && half_weights(last) == (product.format == QUERN_F16) &&
            (part.c_word == CHAIN_NONE || part.c_stage + 1 < stages_.size());
   };
@@ -180,11 +180,11 @@ bool Chain::add(const OneRowProduct& product) {
     // What is read has to be all that the stage before makes.
     const Value* x = find(p.x);
     const ChainStage& last = stages_.back();
-    if (x == nullptr || x->stage + 1 != stages_.size() || x->count != product.k || (last.kind != attention_kind && last.parts != 1))
+    if (x == nullptr || x->stage + 1 != stages_.size() || x->count != product.k || (last.kind != stage_attention && last.parts != 1))
       return false;
     stage.x_word = 0;
   }
-  stage.other = product.mode == norm_first ? p.other : 0;
+  stage.other = product.mode == source_norm ? p.other : 0;
   stage.k = product.k;
   stage.tiles = tiles;
   stage.kind = product.mode;
@@ -201,7 +201,7 @@ bool Chain::add(const OneRowProduct& product) {
 }
 
 bool Chain::add(const AttentionParams& p, int k_dtype, int v_dtype) {
-  if (stages_.empty() || stages_.back().kind == attention_kind || stages_.back().parts != 3) return false;
+  if (stages_.empty() || stages_.back().kind == stage_attention || stages_.back().parts != 3) return false;
   const std::uint32_t before = static_cast<std::uint32_t>(stages_.size() - 1), most = std::max(p.d, p.dv);
   const Value *q = find(p.q), *k = find(p.new_k), *v = find(p.new_v);
   for (const auto& [value, count] : {std::pair{q, p.heads * p.d}, std::pair{k, p.kv_heads * p.d}, std::pair{v, p.kv_heads * p.dv}})
@@ -220,7 +220,7 @@ bool Chain::add(const AttentionParams& p, int k_dtype, int v_dtype) {
   k_dtype_ = k_dtype;
   v_dtype_ = v_dtype;
   ChainStage stage{};
-  stage.kind = attention_kind;
+  stage.kind = stage_attention;
   ChainAttention& a = stage.attention;
   a.k_cache = p.k_cache, a.k_page = p.k_page, a.k_head = p.k_head, a.k_position = p.k_position;
   a.v_cache = p.v_cache, a.v_page = p.v_page, a.v_head = p.v_head, a.v_position = p.v_position;
@@ -278,7 +278,7 @@ Chain::Built Chain::build(std::uint64_t scratch_begin, std::uint64_t scratch_end
   };
   for (std::size_t s = 0; s < built.stages.size(); ++s) {
     ChainStage& stage = built.stages[s];
-    if (stage.kind == attention_kind) {
+    if (stage.kind == stage_attention) {
       ChainAttention& a = stage.attention;
       const ChainStage& before = built.stages[s - 1];
       for (uint* word : {&a.q_word, &a.k_word, &a.v_word}) *word = before.part[*word].y_word;
@@ -290,13 +290,14 @@ Chain::Built Chain::build(std::uint64_t scratch_begin, std::uint64_t scratch_end
     }
     if (stage.blocks_in != 0) stage.x_word = built.stages[s - 1].y_block;
     else if (s > 0)
-      stage.x_word = built.stages[s - 1].kind == attention_kind ? built.stages[s - 1].attention.y_word : built.stages[s - 1].part[0].y_word;
+      stage.x_word = built.stages[s - 1].kind == stage_attention ? built.stages[s - 1].attention.y_word
+                                                                 : built.stages[s - 1].part[0].y_word;
     if (stage.blocks_out > 0) stage.y_block = take(std::uint64_t{stage.part[0].n} / block_elements * block_words, s, s + 1);
     for (int i = 0; i < stage.parts; ++i) {
       ChainPart& part = stage.part[i];
       if (part.c_word != CHAIN_NONE) {
         const ChainStage& from = built.stages[part.c_stage];
-        part.c_word = from.kind == attention_kind ? from.attention.y_word : from.part[part.c_word].y_word;
+        part.c_word = from.kind == stage_attention ? from.attention.y_word : from.part[part.c_word].y_word;
       }
       if (last_read[s] != 0) part.y_word = take(part.n, s, last_read[s]);
       output(part.y, part.n, s, offsetof(ChainStage, part) + static_cast<std::size_t>(i) * sizeof(ChainPart) + offsetof(ChainPart, y));
@@ -313,7 +314,7 @@ Chain::Launch Chain::launch(const ChainStage& stage) const {
   c.most_subgroups = number(subgroups);
   c.kind = stage.kind;
   c.blocks_out = stage.blocks_out;
-  if (stage.kind == attention_kind) {
+  if (stage.kind == stage_attention) {
     const ChainAttention& a = stage.attention;
     const std::uint32_t d = std::max(a.d, a.dv);
     c.formats = number(bit_of(QUERN_F16));

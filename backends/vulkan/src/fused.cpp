@@ -16,6 +16,7 @@
 #include "gemm.hpp"
 #include "schedule.hpp"
 #include "weights.hpp"
+#include "shaders/modes.h"
 
 #include <algorithm>
 #include <map>
@@ -26,8 +27,6 @@ namespace {
 constexpr std::uint32_t none = QUERN_NONE;
 /// Rows that a product's kernel takes at a time. A software device compiles what is unrolled longer than it gains.
 std::int32_t most_tile(const CardFacts& card) { return card.software() ? 8 : 16; }
-constexpr std::int32_t plain = 0, norm = 1, glu = 2;  // as in shaders/quantise.comp
-
 class Fuser {
  public:
   Fuser(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier)
@@ -60,7 +59,7 @@ class Fuser {
   /// What int8 activations are made of.
   struct Source {
     std::uint32_t slot = 0;
-    std::int32_t mode = plain;
+    std::int32_t mode = source_plain;
     std::uint32_t x = none, other = none;
     std::uint64_t x_from = 0, other_from = 0;  // bytes into each row
     float epsilon = 0, offset = 0;
@@ -104,10 +103,10 @@ class Fuser {
     if (matrices_ && all_products(root(y), &sdk::ResolvedNode::f16_allowed))
       source.f16_from = !f16 && !source.eights ? least_f16_rows(card_) : source.direct ? 2 : 1;
     activations_[{root(y), fusion_.version(y, n + 1)}] = source;
-    Step& added = schedule_.add({n}, source.mode == norm  ? "rms_norm.quantise.vulkan"
-                                     : source.mode == glu ? "glu.quantise.vulkan"
-                                                          : "quantise.vulkan");
-    if (source.mode == plain) added.nodes.clear();
+    Step& added = schedule_.add({n}, source.mode == source_norm  ? "rms_norm.quantise.vulkan"
+                                     : source.mode == source_glu ? "glu.quantise.vulkan"
+                                                                 : "quantise.vulkan");
+    if (source.mode == source_plain) added.nodes.clear();
     add_present(added.reads, {source.x, source.other});
     added.extra_writes = {source.slot};
     added.emit = [=](const StepContext& context, Launcher& launcher) {
@@ -118,8 +117,8 @@ class Fuser {
         p.k = static_cast<uint>(rows.last());
         p.rows = static_cast<uint>(rows.rows());
         p.x_row = x.strides[0];
-        if (source.mode == norm) p.weight = context.tensor(source.other).data;
-        if (source.mode == glu) {
+        if (source.mode == source_norm) p.weight = context.tensor(source.other).data;
+        if (source.mode == source_glu) {
           const Tensor other = context.tensor(source.other);
           p.other = other.data + source.other_from;
           p.other_row = other.strides[0];
@@ -147,14 +146,14 @@ class Fuser {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     Source source;
     if (node.op == QUERN_OP_RMS_NORM) {
-      source.mode = norm;
+      source.mode = source_norm;
       source.x = node.inputs[0];
       source.other = node.inputs[1];
       source.epsilon = static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON));
       source.offset = static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET));
     } else {
       const Halves halves = fusion_.halves_of(n);
-      source.mode = glu;
+      source.mode = source_glu;
       source.x = halves.gate, source.x_from = halves.gate_from;
       source.other = halves.up, source.other_from = halves.up_from;
       const std::uint32_t made = fusion_.maker(root(halves.gate));
@@ -219,7 +218,7 @@ class Fuser {
           p.n = static_cast<uint>(pair.width);
           launcher.touch({p.y, p.y + std::uint64_t{p.n} * 4, true});
         }
-        launcher.join({p, static_cast<int>(weights.dtype), source.paired ? plain : source.mode, k, in_pair});
+        launcher.join({p, static_cast<int>(weights.dtype), source.paired ? source_plain : source.mode, k, in_pair});
         return;
       }
       if (source.f16_from != 0 && m >= source.f16_from) {

@@ -178,7 +178,7 @@ std::uint32_t Fusion::writer_of(std::uint32_t cache, std::uint32_t attention, Re
   const std::uint32_t w = cache_write_of(cache, attention, &why);
   if (w == none) return none;
   const sdk::ResolvedValue &written = graph_.values[graph_.nodes[w].outputs[0]], &read = graph_.values[cache];
-  if (written.offset == read.offset && sdk::check_same_shape(written.tensor, read.tensor).empty() &&
+  if (written.offset == read.offset && sdk::same_shape(written.tensor, read.tensor) &&
       std::ranges::equal(written.tensor.strides, read.tensor.strides))
     return w;
   why = "a cache is written through another view";

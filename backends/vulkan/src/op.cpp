@@ -23,7 +23,7 @@ std::uint64_t DeviceOffers::layout_bytes(std::string_view key, const quern_value
 }
 
 std::string DeviceOffers::refuse(const sdk::OpOffer& offer, const Call& call) const {
-  std::string text = offer.refuse(call);
+  std::string text = Offers::refuse(offer, call);
   const Op& row = static_cast<const Op&>(offer);  // find() gives no other
   if (!text.empty()) return text;
   if (const std::uint64_t bytes = row.shared == nullptr ? 0 : row.shared(call); bytes > card_.shared_limit)

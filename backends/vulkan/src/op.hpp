@@ -10,12 +10,7 @@ namespace quern::vulkan {
 using sdk::Call;
 using sdk::Tensor;
 using sdk::check_contiguous;
-using sdk::check_dim;
-using sdk::check_dtype;
 using sdk::check_floats;
-using sdk::check_rank;
-using sdk::check_same_shape;
-using sdk::check_vector;
 using sdk::describe;
 using sdk::first_of;
 using sdk::is_block;

@@ -3,6 +3,8 @@
 //
 //   tensors.hpp      values as kernels see them; checks that ops share
 //   calls.hpp        a node as an op's code sees it
+//   forms.hpp        dtypes, shapes and attributes that an op asks for: what is refused before the plugin is asked
+//   form_rules.hpp   what of these the table of forms has no words for
 //   resolved.hpp     a host's graph: views, layouts, predicates, an answer a node
 //   fusion/uses.hpp  who makes and who reads a value: what may be fused
 //   fusion/patterns.hpp  nodes that fused kernels of most backends stand for
@@ -28,6 +30,8 @@
 #include "quern/sdk/bindings.hpp"
 #include "quern/sdk/blocks.hpp"
 #include "quern/sdk/calls.hpp"
+#include "quern/sdk/form_rules.hpp"
+#include "quern/sdk/forms.hpp"
 #include "quern/sdk/fusion/patterns.hpp"
 #include "quern/sdk/fusion/uses.hpp"
 #include "quern/sdk/handles.hpp"

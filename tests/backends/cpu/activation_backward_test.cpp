@@ -171,7 +171,7 @@ TEST(GluBackward, PassesAtTheLimitItselfAndNotBeyond) {
   EXPECT_EQ(std::vector<float>(dgate.f32().begin(), dgate.f32().begin() + 4), (std::vector<float>{2, 0, 3, -1}));
   EXPECT_EQ(std::vector<float>(dup.f32().begin(), dup.f32().begin() + 4), (std::vector<float>{2, 2, 1, 0}));
   const Outcome refused = run_node(plugin, QUERN_OP_GLU_BACKWARD, {of({4}, {1, 2, 3, 4}), absent(), of({2}, {1, 1})},
-                                   {make(QUERN_F32, {4}), make(QUERN_F32, {2})});
+                                   {make(QUERN_F32, {4}), make(QUERN_F32, {4})});
   EXPECT_NE(refused.text.find("dup is wanted but there is no up"), std::string::npos) << refused.text;
 }
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -318,6 +319,32 @@ TEST(OpSet, CallsAsOpsMdHasThemAreAccepted) {
     EXPECT_GE(of_row.size(), 3u) << op;  // a call for each dtype
     for (const Call& call : of_row) EXPECT_EQ(refusal(plugin, call), "") << describe(call);
   }
+}
+
+/// The calls that have one dimension more in one operand.
+std::vector<Call> with_another_rank(const Call& call) {
+  std::vector<Call> changed;
+  for (const bool output : {false, true})
+    for (std::size_t i = 0; i < (output ? call.outputs : call.inputs).size(); ++i) {
+      changed.push_back(call);
+      Tensor& operand = (output ? changed.back().outputs : changed.back().inputs)[i];
+      operand.dims.insert(operand.dims.begin(), 7);
+      if (operand.dtype == QUERN_DTYPE_NONE || operand.dims.size() > QUERN_MAX_DIMS) changed.pop_back();
+    }
+  return changed;
+}
+
+TEST(OpSet, AnOperandOfAnotherRankIsRefusedByTheFormOfItsOp) {
+  Plugin plugin;
+  std::set<std::uint32_t> called, refused;
+  for (const Call& call : calls()) {
+    if (!called.insert(call.op).second) continue;
+    const auto* op = std::ranges::find(ops, call.op, &Op::id);
+    for (const Call& other : with_another_rank(call))
+      if (refusal(plugin, other).starts_with("node 0: " + std::string(op->name) + ": ")) refused.insert(call.op);
+  }
+  called.erase(QUERN_OP_FILL);  // its one operand has any shape
+  EXPECT_EQ(refused, called);
 }
 
 TEST(OpSet, EveryOpOfTheSetIsCalledAndCollectivesAreRefusedWithAReason) {

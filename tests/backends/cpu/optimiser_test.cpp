@@ -195,7 +195,7 @@ TEST(Adamw, RefusesWhatItsDefinitionExcludes) {
   EXPECT_NE(refusal({gradient, step, one}, {w, m, v}, {{QUERN_KEY_EPSILON, 0}}).find("epsilon is 0"), std::string::npos);
   EXPECT_NE(refusal({gradient, step, one}, {w, m, v}, {{QUERN_KEY_WEIGHT_DECAY, -1}}).find("weight_decay is -1"), std::string::npos);
   EXPECT_NE(refusal({gradient, step, gradient}, {w, m, v}, {}).find("lr is [2] f32"), std::string::npos);
-  EXPECT_NE(refusal({gradient, step, one}, {make(QUERN_F16, {2}, QUERN_VALUE_STATE), m, v}, {}).find("w is f16"), std::string::npos);
+  EXPECT_NE(refusal({gradient, step, one}, {make(QUERN_F16, {2}, QUERN_VALUE_STATE), m, v}, {}).find("w is [2] f16"), std::string::npos);
   EXPECT_NE(refusal({gradient, step, one}, {w, m, zeros({3})}, {}).find("v is [3] f32"), std::string::npos);
 }
 

@@ -2,6 +2,7 @@
 // Weights are those of the conformance suite, decoded by its own reader.
 #include <kquants_formats.cuh>
 #include <operand.cuh>
+#include <row_pieces.hpp>
 
 #include "block_matrix.hpp"
 
@@ -82,6 +83,27 @@ void expect_tiles(bool glu) {
       }
     }
   }
+}
+
+/// The numbers of kernels, which NVRTC compiles without the SDK, against the descriptors of quern_formats.h.
+template <int F>
+void expect_layout() {
+  const auto dtype = static_cast<quern_dtype>(F);
+  const sdk::BlockFields& fields = sdk::block_fields(dtype);
+  const bool planes = sdk::gains_by_planes(dtype);
+  const RowPieces pieces = row_pieces(F);
+  EXPECT_EQ(static_cast<std::uint32_t>(pieces.elements), fields.elements) << F;
+  for (std::size_t f = 0; f < 4; ++f)
+    EXPECT_EQ(static_cast<std::uint32_t>(pieces.bytes[f]), planes   ? fields.bytes[f]
+                                                           : f == 0 ? fields.block_bytes
+                                                                    : 0)
+        << F << " piece " << f;
+}
+
+TEST(BlockLayouts, OfKernelsAreThoseOfQuernFormats) {
+#define QUERN_EXPECT_LAYOUT(FORMAT) expect_layout<FORMAT>();
+  QUERN_CUDA_FAST_FORMATS(QUERN_EXPECT_LAYOUT, QUERN_EXPECT_LAYOUT)
+#undef QUERN_EXPECT_LAYOUT
 }
 
 TEST(HalfFormats, TilesOfEachFormat) {

@@ -7,12 +7,6 @@ namespace {
 
 enum { gelu_erf = 0, gelu_tanh = 1, gelu_quick = 2 };
 
-Verdict accepts_gelu(const OpCall& call) {
-  if (const std::int64_t kind = call.integer(QUERN_KEY_KIND); kind < gelu_erf || kind > gelu_quick)
-    return Verdict::no(concat("kind is ", kind, "; gelu has kinds 0 to 2"));
-  return check_map(call);
-}
-
 template <Isa isa>
 void run_activation(const OpCall& call, Context& context, Activation activation) noexcept {
   map_rows(call.input(0), call.output(0), context,
@@ -42,11 +36,11 @@ void run_relu_sqr(const OpCall& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [](float x) { return x <= 0.0f ? 0.0f : x * x; });
 }
 constexpr Kernel kernels_activation[] = {
-    QUERN_CPU_KERNELS(QUERN_OP_GELU, "gelu", accepts_gelu, run_gelu, nullptr, false),
-    {QUERN_OP_RELU, "relu.portable", Isa::baseline, check_map, run_relu},
-    {QUERN_OP_RELU_SQR, "relu_sqr.portable", Isa::baseline, check_map, run_relu_sqr},
-    QUERN_CPU_KERNELS(QUERN_OP_SIGMOID, "sigmoid", check_map, run_sigmoid, nullptr, false),
-    QUERN_CPU_KERNELS(QUERN_OP_TANH, "tanh", check_map, run_tanh, nullptr, false),
+    QUERN_CPU_KERNELS(QUERN_OP_GELU, "gelu", accepts_any, run_gelu, nullptr, false),
+    {QUERN_OP_RELU, "relu.portable", Isa::baseline, accepts_any, run_relu},
+    {QUERN_OP_RELU_SQR, "relu_sqr.portable", Isa::baseline, accepts_any, run_relu_sqr},
+    QUERN_CPU_KERNELS(QUERN_OP_SIGMOID, "sigmoid", accepts_any, run_sigmoid, nullptr, false),
+    QUERN_CPU_KERNELS(QUERN_OP_TANH, "tanh", accepts_any, run_tanh, nullptr, false),
 };
 
 }  // namespace

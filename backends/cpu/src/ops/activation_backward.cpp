@@ -7,13 +7,6 @@ namespace {
 
 enum { gelu_erf = 0, gelu_tanh = 1, gelu_quick = 2 };
 
-Verdict accepts(const OpCall& call) { return check_pairs(call, "x"); }
-Verdict accepts_gelu(const OpCall& call) {
-  if (const std::int64_t kind = call.integer(QUERN_KEY_KIND); kind < gelu_erf || kind > gelu_quick)
-    return Verdict::no(concat("kind is ", kind, "; gelu_backward has kinds 0 to 2"));
-  return accepts(call);
-}
-
 template <Isa isa>
 void run_silu(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
@@ -55,12 +48,12 @@ void run_sigmoid(const OpCall& call, Context& context) noexcept { run_slope(call
 void run_tanh(const OpCall& call, Context& context) noexcept { run_slope(call, context, tanh_slope); }
 
 constexpr Kernel kernels[] = {
-    QUERN_CPU_KERNELS(QUERN_OP_SILU_BACKWARD, "silu_backward", accepts, run_silu, nullptr, false),
-    {QUERN_OP_GELU_BACKWARD, "gelu_backward.portable", Isa::baseline, accepts_gelu, run_gelu},
-    {QUERN_OP_RELU_BACKWARD, "relu_backward.portable", Isa::baseline, accepts, run_relu},
-    {QUERN_OP_RELU_SQR_BACKWARD, "relu_sqr_backward.portable", Isa::baseline, accepts, run_relu_sqr},
-    {QUERN_OP_SIGMOID_BACKWARD, "sigmoid_backward.portable", Isa::baseline, accepts, run_sigmoid},
-    {QUERN_OP_TANH_BACKWARD, "tanh_backward.portable", Isa::baseline, accepts, run_tanh},
+    QUERN_CPU_KERNELS(QUERN_OP_SILU_BACKWARD, "silu_backward", accepts_any, run_silu, nullptr, false),
+    {QUERN_OP_GELU_BACKWARD, "gelu_backward.portable", Isa::baseline, accepts_any, run_gelu},
+    {QUERN_OP_RELU_BACKWARD, "relu_backward.portable", Isa::baseline, accepts_any, run_relu},
+    {QUERN_OP_RELU_SQR_BACKWARD, "relu_sqr_backward.portable", Isa::baseline, accepts_any, run_relu_sqr},
+    {QUERN_OP_SIGMOID_BACKWARD, "sigmoid_backward.portable", Isa::baseline, accepts_any, run_sigmoid},
+    {QUERN_OP_TANH_BACKWARD, "tanh_backward.portable", Isa::baseline, accepts_any, run_tanh},
 };
 
 }  // namespace

@@ -8,30 +8,6 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_adamw(const OpCall& call) {
-  const TensorView &gradient = call.input(0), &w = call.output(0), &scale = call.input(3);
-  if (Verdict v = check_dtype(gradient, "gradient", QUERN_F32); !v) return v;
-  if (Verdict v = check_number(call.input(1), "step", QUERN_I32); !v) return v;
-  if (Verdict v = check_number(call.input(2), "lr", QUERN_F32); !v) return v;
-  if (scale.present())
-    if (Verdict v = check_number(scale, "scale", QUERN_F32); !v) return v;
-  if (w.dtype != QUERN_F32 && w.dtype != QUERN_BF16) return Verdict::no(concat("w is ", dtype_name(w.dtype), "; it takes f32 or bf16"));
-  if (Verdict v = check_same_shape(w, "w", gradient, "gradient"); !v) return v;
-  for (const auto& [view, name] :
-       {std::pair{&call.output(1), "m"}, std::pair{&call.output(2), "v"}, std::pair{&call.output(3), "master"}}) {
-    if (!view->present()) continue;
-    if (Verdict v = check_dtype(*view, name, QUERN_F32); !v) return v;
-    if (Verdict v = check_same_shape(*view, name, gradient, "gradient"); !v) return v;
-  }
-  for (const auto& [key, name] : {std::pair{QUERN_KEY_BETA1, "beta1"}, std::pair{QUERN_KEY_BETA2, "beta2"}})
-    if (const double beta = call.real(key); !(beta >= 0.0 && beta < 1.0))
-      return Verdict::invalid(concat(name, " is ", beta, "; it is 0 to below 1"));
-  const double epsilon = call.real(QUERN_KEY_EPSILON), decay = call.real(QUERN_KEY_WEIGHT_DECAY);
-  if (!(static_cast<float>(epsilon) > 0.0f)) return Verdict::invalid(concat("epsilon is ", epsilon, "; it is above 0 as f32"));
-  if (!(decay >= 0.0)) return Verdict::invalid(concat("weight_decay is ", decay, "; it is 0 or more"));
-  return Verdict::yes();
-}
-
 /// The settings of this step; they go to f32 once.
 AdamwRow settings_of(const OpCall& call, double step) noexcept {
   const double beta1 = call.real(QUERN_KEY_BETA1), beta2 = call.real(QUERN_KEY_BETA2);
@@ -75,7 +51,7 @@ void run_adamw(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_adamw[] = {QUERN_CPU_KERNELS(QUERN_OP_ADAMW, "adamw", accepts_adamw, run_adamw, nullptr, true)};
+constexpr Kernel kernels_adamw[] = {QUERN_CPU_KERNELS(QUERN_OP_ADAMW, "adamw", accepts_any, run_adamw, nullptr, true)};
 
 }  // namespace
 

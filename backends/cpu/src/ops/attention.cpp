@@ -38,53 +38,7 @@ Shape shape_of(const OpCall& call) noexcept {
   return s;
 }
 
-Verdict accepts(const OpCall& call) {
-  const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2), &table = call.input(3), &kv_len = call.input(6),
-                   &mask = call.input(7), &sinks = call.input(8), &y = call.output(0);
-  if (Verdict e = check_floats(q, "q"); !e) return e;
-  if (Verdict e = check_floats(y, "y"); !e) return e;
-  if (Verdict e = check_rank(q, "q", 3); !e) return e;
-  if (Verdict e = check_rank(y, "y", 3); !e) return e;
-  if (Verdict e = check_cache(k, "k_cache"); !e) return e;
-  if (Verdict e = check_cache(v, "v_cache"); !e) return e;
-  if (Verdict e = check_dim(k, "k_cache", 3, q.dims[2], "the head size of q"); !e) return e;
-  if (Verdict e = check_dim(v, "v_cache", 1, k.dims[1], "the heads of k_cache"); !e) return e;
-  if (Verdict e = check_dim(v, "v_cache", 2, k.dims[2], "the positions of a page of k_cache"); !e) return e;
-  if (Verdict e = check_dim(v, "v_cache", 0, k.dims[0], "the pages of k_cache"); !e) return e;
-  if ((q.ranged & ~1u) != 0) return Verdict::invalid(concat("q is ", describe(q), "; only its rows may be ranged"));
-  if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0)
-    return Verdict::invalid(concat("q has ", q.dims[1], " heads, no multiple of the ", k.dims[1], " of k_cache"));
-  if (Verdict e = check_dim(y, "y", 0, q.dims[0], "the rows of q"); !e) return e;
-  if (Verdict e = check_dim(y, "y", 1, q.dims[1], "the heads of q"); !e) return e;
-  if (Verdict e = check_dim(y, "y", 2, v.dims[3], "the head size of v_cache"); !e) return e;
-  if (Verdict e = check_dtype(table, "block_table", QUERN_I32); !e) return e;
-  if (Verdict e = check_rank(table, "block_table", 2); !e) return e;
-  for (const auto& [at, name] : {std::pair{4u, "row_slot"}, std::pair{5u, "position"}}) {
-    if (Verdict e = check_dtype(call.input(at), name, QUERN_I32); !e) return e;
-    if (Verdict e = check_rank(call.input(at), name, 1); !e) return e;
-    if (Verdict e = check_dim(call.input(at), name, 0, q.dims[0], "the rows of q"); !e) return e;
-  }
-  if (kv_len.present()) {
-    if (Verdict e = check_dtype(kv_len, "kv_len", QUERN_I32); !e) return e;
-    if (Verdict e = check_rank(kv_len, "kv_len", 1); !e) return e;
-    if (Verdict e = check_dim(kv_len, "kv_len", 0, table.dims[0], "the sequences of block_table"); !e) return e;
-  } else if (call.integer(QUERN_KEY_CAUSAL) == 0) {
-    return Verdict::invalid("without causal, kv_len says how many keys a sequence has");
-  }
-  if (mask.present()) {
-    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8)
-      return Verdict::no(concat("mask is ", dtype_name(mask.dtype), "; it takes f32, f16 and u8"));
-    if (Verdict e = check_rank(mask, "mask", 2); !e) return e;
-    if (Verdict e = check_dim(mask, "mask", 0, q.dims[0], "the rows of q"); !e) return e;
-  }
-  if (sinks.present()) {
-    if (Verdict e = check_floats(sinks, "sinks"); !e) return e;
-    if (Verdict e = check_rank(sinks, "sinks", 1); !e) return e;
-    if (Verdict e = check_dim(sinks, "sinks", 0, q.dims[1], "the heads of q"); !e) return e;
-  }
-  if (call.integer(QUERN_KEY_WINDOW) < 0) return Verdict::invalid("window is below 0");
-  return Verdict::yes();
-}
+Verdict accepts(const OpCall& call) { return accepts_caches({&call.input(1), &call.input(2)}); }
 
 /// One thread's memory.
 struct Work {

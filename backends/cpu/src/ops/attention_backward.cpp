@@ -25,8 +25,8 @@ void run_attention_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_attention_backward[] = {QUERN_CPU_KERNELS(
-    QUERN_OP_ATTENTION_BACKWARD, "attention_backward", check_attention_gradient, run_attention_backward, gradient_scratch, false)};
+constexpr Kernel kernels_attention_backward[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_BACKWARD, "attention_backward", accepts_any, run_attention_backward, gradient_scratch, false)};
 
 }  // namespace
 

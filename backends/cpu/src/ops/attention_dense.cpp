@@ -16,7 +16,7 @@ void run_attention_dense(const OpCall& call, Context& context) noexcept {
 }
 
 constexpr Kernel kernels_attention_dense[] = {
-    QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_DENSE, "attention_dense", check_attention_forward, run_attention_dense, dense_scratch, false)};
+    QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_DENSE, "attention_dense", accepts_any, run_attention_dense, dense_scratch, false)};
 
 }  // namespace
 

@@ -5,11 +5,6 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_attention_ragged(const OpCall& call) {
-  if (Verdict e = check_ragged(call, {"y", "lse"}); !e) return e;
-  return check_attention_forward(DenseCall(call).call());
-}
-
 std::uint64_t scratch_attention_ragged(const OpCall& call) noexcept { return examples_bytes(call) + dense_scratch(DenseCall(call).call()); }
 
 template <Isa isa>
@@ -30,8 +25,8 @@ void run_attention_ragged(const OpCall& call, Context& context) noexcept {
   fill_rows_from(call.output(1), examples.end(), dense_hidden);
 }
 
-constexpr Kernel kernels_attention_ragged[] = {QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_RAGGED, "attention_ragged", accepts_attention_ragged,
-                                                                 run_attention_ragged, scratch_attention_ragged, false)};
+constexpr Kernel kernels_attention_ragged[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_RAGGED, "attention_ragged", accepts_any, run_attention_ragged, scratch_attention_ragged, false)};
 
 }  // namespace
 

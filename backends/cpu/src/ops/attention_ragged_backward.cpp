@@ -5,11 +5,6 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_attention_ragged_backward(const OpCall& call) {
-  if (Verdict e = check_ragged(call, {"dq", "dk", "dv"}); !e) return e;
-  return check_attention_gradient(DenseCall(call).call());
-}
-
 std::uint64_t scratch_attention_ragged_backward(const OpCall& call) noexcept {
   return examples_bytes(call) + gradient_scratch(DenseCall(call).call());
 }
@@ -40,7 +35,7 @@ void run_attention_ragged_backward(const OpCall& call, Context& context) noexcep
 }
 
 constexpr Kernel kernels_attention_ragged_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_RAGGED_BACKWARD, "attention_ragged_backward",
-                                                                          accepts_attention_ragged_backward, run_attention_ragged_backward,
+                                                                          accepts_any, run_attention_ragged_backward,
                                                                           scratch_attention_ragged_backward, false)};
 
 }  // namespace

@@ -20,14 +20,6 @@ namespace quern::cpu {
 constexpr float dense_hidden = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t dense_rows = 96;  // of a tile, where the heads of a kv head are not more
 
-/// All operands and attributes of attention_dense.
-inline Verdict check_attention_forward(const OpCall& call) {
-  const TensorView &y = call.output(0), &lse = call.output(1);
-  if (Verdict e = check_dense_attention(call, 3, 4); !e) return e;
-  if (Verdict e = check_attention_rows(call, y, "y"); !e) return e;
-  return lse.present() ? check_attention_lse(call, lse) : Verdict::yes();
-}
-
 /// Sizes of a tile; d and dv are padded.
 struct DenseSizes {
   std::int64_t group, queries, rows, d, dv;

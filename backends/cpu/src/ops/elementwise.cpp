@@ -8,16 +8,6 @@ namespace {
 
 constexpr std::int64_t part = 256;  // floats that a thread holds on its stack at a time
 
-Verdict accepts_binary(const OpCall& call) {
-  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
-  if (Verdict v = check_floats(a, "a"); !v) return v;
-  if (Verdict v = check_floats(b, "b"); !v) return v;
-  if (Verdict v = check_floats(y, "y"); !v) return v;
-  if (Verdict v = check_same_shape(a, "a", y, "y"); !v) return v;
-  if (!broadcasts_to(b, a)) return Verdict::invalid("b is " + describe(b) + ", which does not broadcast to a, " + describe(a));
-  return Verdict::yes();
-}
-
 /// y = f(a, b) for each element; a row of b of length 1 repeats along the row of a.
 template <typename F>
 void binary(const OpCall& call, Context& context, const F& f) noexcept {
@@ -59,12 +49,6 @@ void run_add(const OpCall& call, Context& context) noexcept {
   binary(call, context, [alpha](float a, float b) { return a + alpha * b; });
 }
 
-Verdict accepts_scale(const OpCall& call) {
-  const TensorView &x = call.input(0), &y = call.output(0);
-  if (Verdict v = check_floats(x, "x"); !v) return v;
-  if (Verdict v = check_floats(y, "y"); !v) return v;
-  return check_same_shape(x, "x", y, "y");
-}
 void run_scale(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &y = call.output(0);
   const float alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call.real(QUERN_KEY_BETA));
@@ -87,7 +71,6 @@ void run_scale(const OpCall& call, Context& context) noexcept {
 
 /// Packed f32 rows whose b is no single number, and no factor.
 Verdict accepts_packed_rows(const OpCall& call) {
-  if (Verdict v = accepts_binary(call); !v) return v;
   for (const auto& [view, name] : {std::pair{&call.input(0), "a"}, std::pair{&call.input(1), "b"}, std::pair{&call.output(0), "y"}})
     if (view->dtype != QUERN_F32 || !rows_are_packed(*view)) return Verdict::no(concat(name, " is not f32 in packed rows"));
   if (row_length(call.input(1)) != row_length(call.input(0))) return Verdict::no("one number of b is for a row of a");
@@ -116,11 +99,11 @@ void run_packed_rows(const OpCall& call, Context& context) noexcept {
 constexpr Kernel kernels_elementwise[] = {
     QUERN_CPU_KERNELS(QUERN_OP_ADD, "add.rows", accepts_packed_rows, run_packed_rows, nullptr, false),
     QUERN_CPU_KERNELS(QUERN_OP_MUL, "mul.rows", accepts_packed_rows, run_packed_rows, nullptr, false),
-    {QUERN_OP_ADD, "add.portable", Isa::baseline, accepts_binary, run_add},
-    {QUERN_OP_SUB, "sub.portable", Isa::baseline, accepts_binary, run_sub},
-    {QUERN_OP_DIV, "div.portable", Isa::baseline, accepts_binary, run_div},
-    {QUERN_OP_MUL, "mul.portable", Isa::baseline, accepts_binary, run_mul},
-    {QUERN_OP_SCALE, "scale.portable", Isa::baseline, accepts_scale, run_scale},
+    {QUERN_OP_ADD, "add.portable", Isa::baseline, accepts_any, run_add},
+    {QUERN_OP_SUB, "sub.portable", Isa::baseline, accepts_any, run_sub},
+    {QUERN_OP_DIV, "div.portable", Isa::baseline, accepts_any, run_div},
+    {QUERN_OP_MUL, "mul.portable", Isa::baseline, accepts_any, run_mul},
+    {QUERN_OP_SCALE, "scale.portable", Isa::baseline, accepts_any, run_scale},
 };
 
 }  // namespace

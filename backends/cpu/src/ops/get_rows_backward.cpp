@@ -8,19 +8,6 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_get_rows_backward(const OpCall& call) {
-  const TensorView &dy = call.input(0), &index = call.input(1), &dtable = call.output(0);
-  if (Verdict v = check_floats(dy, "dy"); !v) return v;
-  if (index.dtype != QUERN_I32 && index.dtype != QUERN_I64)
-    return Verdict::no(concat("index is ", dtype_name(index.dtype), "; it takes i32 or i64"));
-  if (Verdict v = check_floats(dtable, "dtable"); !v) return v;
-  if (Verdict v = check_rank(dy, "dy", 2); !v) return v;
-  if (Verdict v = check_rank(index, "index", 1); !v) return v;
-  if (Verdict v = check_rank(dtable, "dtable", 2); !v) return v;
-  if (Verdict v = check_dim(index, "index", 0, dy.dims[0], "the rows of dy"); !v) return v;
-  return check_dim(dtable, "dtable", 1, dy.dims[1], "the row length of dy");
-}
-
 std::uint64_t scratch_get_rows_backward(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>(row_groups_bytes(call.input(0).dims[0], call.output(0).dims[0]));
 }
@@ -51,8 +38,8 @@ void run_get_rows_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_get_rows_backward[] = {QUERN_CPU_KERNELS(
-    QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward", accepts_get_rows_backward, run_get_rows_backward, scratch_get_rows_backward, true)};
+constexpr Kernel kernels_get_rows_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward", accepts_any,
+                                                                  run_get_rows_backward, scratch_get_rows_backward, true)};
 
 }  // namespace
 

@@ -28,20 +28,6 @@ constexpr std::int64_t gradient_tile = accumulate_block;
 /// The inputs of attention_backward.
 enum { q_in, k_in, v_in, y_in, lse_in, dy_in, mask_in, sinks_in };
 
-/// All operands and attributes of attention_backward.
-inline Verdict check_attention_gradient(const OpCall& call) {
-  if (Verdict e = check_dense_attention(call, mask_in, sinks_in); !e) return e;
-  if (Verdict e = check_attention_rows(call, call.input(y_in), "y"); !e) return e;
-  if (Verdict e = check_attention_rows(call, call.input(dy_in), "dy"); !e) return e;
-  if (Verdict e = check_attention_lse(call, call.input(lse_in)); !e) return e;
-  for (const auto& [out, in, name, like] :
-       {std::tuple{0u, q_in, "dq", "q"}, std::tuple{1u, k_in, "dk", "k"}, std::tuple{2u, v_in, "dv", "v"}}) {
-    if (Verdict e = check_heads(call.output(out), name); !e) return e;
-    if (Verdict e = check_same_shape(call.output(out), name, call.input(static_cast<std::size_t>(in)), like); !e) return e;
-  }
-  return Verdict::yes();
-}
-
 struct GradientSizes {
   std::int64_t batch, queries, keys, heads, kv_heads, group, d, dv;  // d and dv are padded to 32
 };

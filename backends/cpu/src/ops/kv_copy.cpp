@@ -9,36 +9,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict check_indices(const TensorView& view, const char* name, std::uint32_t rank) {
-  if (Verdict v = check_dtype(view, name, QUERN_I32); !v) return v;
-  return check_rank(view, name, rank);
-}
-
-Verdict check_caches(const OpCall& call) {
-  const TensorView &from = call.input(0), &to = call.output(0);
-  if (Verdict v = check_cache(from, "the cache read"); !v) return v;
-  if (Verdict v = check_dtype(to, "cache", from.dtype); !v) return v;
-  if (!rows_are_packed(to)) return Verdict::no("the rows of cache are not packed");
-  return check_same_shape(from, "the cache read", to, "cache");
-}
-
-Verdict accepts_copy(const OpCall& call) {
-  if (Verdict v = check_caches(call); !v) return v;
-  if (Verdict v = check_indices(call.input(1), "page_from", 1); !v) return v;
-  if (Verdict v = check_indices(call.input(2), "page_to", 1); !v) return v;
-  return check_same_shape(call.input(1), "page_from", call.input(2), "page_to");
-}
-
-Verdict accepts_move(const OpCall& call) {
-  const TensorView &slot = call.input(2), &from = call.input(3), &to = call.input(4);
-  if (Verdict v = check_caches(call); !v) return v;
-  if (Verdict v = check_indices(call.input(1), "block_table", 2); !v) return v;
-  if (Verdict v = check_indices(slot, "row_slot", 1); !v) return v;
-  if (Verdict v = check_indices(from, "from", 1); !v) return v;
-  if (Verdict v = check_indices(to, "to", 1); !v) return v;
-  if (Verdict v = check_same_shape(slot, "row_slot", from, "from"); !v) return v;
-  return check_same_shape(slot, "row_slot", to, "to");
-}
+Verdict accepts(const OpCall& call) { return accepts_caches({&call.input(0), &call.output(0)}); }
 
 std::int64_t head_row_bytes(const TensorView& cache) noexcept {
   return cache.dims[3] / unit_elements(cache.dtype) * unit_bytes(cache.dtype);
@@ -83,8 +54,8 @@ void run_move(const OpCall& call, Context& context) noexcept {
 }
 
 constexpr Kernel kernels[] = {
-    {QUERN_OP_KV_COPY, "kv_copy.portable", Isa::baseline, accepts_copy, run_copy},
-    {QUERN_OP_KV_MOVE, "kv_move.portable", Isa::baseline, accepts_move, run_move},
+    {QUERN_OP_KV_COPY, "kv_copy.portable", Isa::baseline, accepts, run_copy},
+    {QUERN_OP_KV_MOVE, "kv_move.portable", Isa::baseline, accepts, run_move},
 };
 
 }  // namespace

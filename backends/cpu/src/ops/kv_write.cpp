@@ -16,21 +16,9 @@ namespace {
 constexpr std::int64_t max_head = 1024;
 
 Verdict accepts_kv_write(const OpCall& call) {
-  const TensorView &x = call.input(0), &table = call.input(1), &slot = call.input(2), &position = call.input(3), &cache = call.output(0);
-  if (Verdict v = check_floats(x, "x"); !v) return v;
-  if (Verdict v = check_rank(x, "x", 3); !v) return v;
-  if (Verdict v = check_cache(cache, "cache"); !v) return v;
-  if (Verdict v = check_dim(cache, "cache", 1, x.dims[1], "the heads of x"); !v) return v;
-  if (Verdict v = check_dim(cache, "cache", 3, x.dims[2], "the head size of x"); !v) return v;
-  if (x.dims[2] > max_head) return Verdict::no(concat("a head has ", x.dims[2], " elements; at most ", max_head, " are taken"));
-  if (Verdict v = check_dtype(table, "block_table", QUERN_I32); !v) return v;
-  if (Verdict v = check_rank(table, "block_table", 2); !v) return v;
-  for (const auto& [view, name] : {std::pair{&slot, "row_slot"}, std::pair{&position, "position"}}) {
-    if (Verdict v = check_dtype(*view, name, QUERN_I32); !v) return v;
-    if (Verdict v = check_rank(*view, name, 1); !v) return v;
-    if (Verdict v = check_dim(*view, name, 0, x.dims[0], "the rows of x"); !v) return v;
-  }
-  return Verdict::yes();
+  if (const std::int64_t d = call.input(0).dims[2]; d > max_head)
+    return Verdict::no(concat("a head has ", d, " elements; at most ", max_head, " are taken"));
+  return accepts_caches({&call.output(0)});
 }
 
 template <Isa isa>

@@ -9,15 +9,11 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_rows(const OpCall& call, const char* name, quern_dtype dtype) {
+Verdict accepts_rows(const OpCall& call) {
   const TensorView& x = call.input(0);
-  if (Verdict v = check_logits(x, call.output(0)); !v) return v;
   if (row_length(x) > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
-  return check_row_vector(call.input(1), name, dtype, x.dims[0]);
+  return check_logits(x, call.output(0));
 }
-Verdict accepts_k(const OpCall& call) { return accepts_rows(call, "k", QUERN_I32); }
-Verdict accepts_p(const OpCall& call) { return accepts_rows(call, "p", QUERN_F32); }
-
 std::uint64_t scratch_logit_masks(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count;
 }
@@ -63,9 +59,9 @@ void run_min_p(const OpCall& call, Context& context) noexcept {
 }
 
 constexpr Kernel kernels_logit_masks[] = {
-    {QUERN_OP_TOP_K_MASK, "top_k_mask.portable", Isa::baseline, accepts_k, run_top_k, scratch_logit_masks, true},
-    {QUERN_OP_TOP_P_MASK, "top_p_mask.portable", Isa::baseline, accepts_p, run_top_p, scratch_logit_masks, true},
-    {QUERN_OP_MIN_P_MASK, "min_p_mask.portable", Isa::baseline, accepts_p, run_min_p, scratch_logit_masks, true},
+    {QUERN_OP_TOP_K_MASK, "top_k_mask.portable", Isa::baseline, accepts_rows, run_top_k, scratch_logit_masks, true},
+    {QUERN_OP_TOP_P_MASK, "top_p_mask.portable", Isa::baseline, accepts_rows, run_top_p, scratch_logit_masks, true},
+    {QUERN_OP_MIN_P_MASK, "min_p_mask.portable", Isa::baseline, accepts_rows, run_min_p, scratch_logit_masks, true},
 };
 
 }  // namespace

@@ -18,16 +18,10 @@ constexpr std::int64_t rank_part = 256;  // a multiple of 32
 constexpr std::int64_t output_part = 512;
 
 Verdict accepts_lora_matmul(const OpCall& call) {
-  const TensorView &x = call.input(0), &base = call.input(4), &y = call.output(0);
-  if (Verdict v = check_adapters(call); !v) return v;
-  if (Verdict v = check_floats(y, "y"); !v) return v;
-  if (Verdict v = check_rank(y, "y", 2); !v) return v;
-  if (Verdict v = check_dim(y, "y", 0, x.dims[0], "the rows of x"); !v) return v;
+  const TensorView &x = call.input(0), &y = call.output(0);
   if (x.dims[1] > std::numeric_limits<std::int32_t>::max() || y.dims[1] > std::numeric_limits<std::int32_t>::max())
     return Verdict::no(concat("x is ", describe(x), " and y is ", describe(y), "; their rows are shorter than 2^31"));
-  if (!base.present()) return Verdict::yes();
-  if (Verdict v = check_dtype(base, "base", y.dtype); !v) return v;
-  return check_same_shape(base, "base", y, "y");
+  return check_adapters(call);
 }
 
 /// Floats of a thread.

@@ -78,22 +78,4 @@ inline void store_zeros(const TensorView& view, std::int64_t row) noexcept {
   for (std::int64_t first = 0; first < n; first += map_part) store_row(view, row, first, std::min(map_part, n - first), zeros);
 }
 
-/// Two inputs and the output are floats of one shape.
-inline Verdict check_pairs(const OpCall& call, const char* x_name) {
-  const TensorView &x = call.input(0), &dy = call.input(1), &dx = call.output(0);
-  for (const auto& [view, name] : {std::pair{&x, x_name}, std::pair{&dy, "dy"}, std::pair{&dx, "dx"}}) {
-    if (Verdict v = check_floats(*view, name); !v) return v;
-    if (Verdict v = check_same_shape(*view, name, x, x_name); !v) return v;
-  }
-  return Verdict::yes();
-}
-
-/// x and y are floats of one shape.
-inline Verdict check_map(const OpCall& call) {
-  const TensorView &x = call.input(0), &y = call.output(0);
-  if (Verdict v = check_floats(x, "x"); !v) return v;
-  if (Verdict v = check_floats(y, "y"); !v) return v;
-  return check_same_shape(x, "x", y, "y");
-}
-
 }  // namespace quern::cpu

@@ -11,31 +11,6 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_matmul(const OpCall& call) {
-  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
-  if (Verdict v = check_floats(a, "a"); !v) return v;
-  if (Verdict v = check_weights(b); !v) return v;
-  if (Verdict v = check_floats(y, "y"); !v) return v;
-  const MatmulShape s = matmul_shape(call);
-  if (a.rank < 1 || b.rank < 2)
-    return Verdict::invalid(concat("a is ", describe(a), " and b is ", describe(b), "; b has two dimensions or more"));
-  if (a.rank == 1 && s.a_transposed) return Verdict::invalid(concat("a is ", describe(a), "; transpose_a needs two dimensions"));
-  if (b.dim_from_end(s.b_transposed ? 1 : 0) != s.k)
-    return Verdict::invalid(concat("a is ", describe(a), " and b is ", describe(b), "; their k differ"));
-  if (y.rank != a.rank || y.dim_from_end(0) != s.n || (a.rank > 1 && y.dim_from_end(1) != s.m))
-    return Verdict::invalid(concat("y is ", describe(y), " for a of ", describe(a), " and b of ", describe(b)));
-  if (b.rank > a.rank && b.rank > 2)
-    return Verdict::invalid(concat("b is ", describe(b), ", which has more dimensions than a, ", describe(a)));
-  for (std::uint32_t d = 2; d < a.rank; ++d) {
-    if (y.dim_from_end(d) != a.dim_from_end(d)) return Verdict::invalid(concat("y is ", describe(y), " for a of ", describe(a)));
-    const std::int64_t groups = b.dim_from_end(d);
-    if (groups != a.dim_from_end(d) && (groups == 0 || a.dim_from_end(d) % groups != 0 || ((a.ranged >> (a.rank - 1 - d)) & 1u) != 0))
-      if (groups != 1)
-        return Verdict::invalid(concat("b is ", describe(b), ", whose leading dimensions do not divide those of a, ", describe(a)));
-  }
-  return check_matmul_epilogue(call, s.n);
-}
-
 bool packs_a(const OpCall& call, const MatmulShape& s) noexcept {
   const TensorView& a = call.input(0);
   return s.a_transposed || !activations_fit(a, a.stride_from_end(1), s.k);
@@ -137,17 +112,8 @@ void run_matmul(const OpCall& call, Context& context) noexcept {
   for (std::int64_t batch = 0; batch < s.batches && !context.cancelled(); ++batch) one_batch(call, s, batch, context, vectors_of(isa));
 }
 
-Verdict refuses(const OpCall& call) {
-  if (Verdict v = accepts_matmul(call); !v) return v;
-  return Verdict::not_mine();
-}
-
 /// Two tokens are a product of a matrix and a vector or two: the library packs more than it multiplies there.
-Verdict accepts_openblas(const OpCall& call) {
-  if (call.input(1).dtype != QUERN_F32) return Verdict::not_mine();
-  if (Verdict v = accepts_matmul(call); !v) return v;
-  return openblas_verdict(call);
-}
+Verdict accepts_openblas(const OpCall& call) { return call.input(1).dtype == QUERN_F32 ? openblas_verdict(call) : Verdict::not_mine(); }
 
 template <Isa isa>
 void run_openblas(const OpCall& call, Context& context) noexcept {
@@ -155,10 +121,6 @@ void run_openblas(const OpCall& call, Context& context) noexcept {
   multiply_by_openblas(call, context);
 }
 
-Verdict accepts_blocked(const OpCall& call) {
-  if (Verdict v = accepts_matmul(call); !v) return v;
-  return blocked_verdict(call);
-}
 std::uint64_t scratch_blocked(const OpCall& call) noexcept { return std::max(scratch_matmul(call), blocked_scratch(call)); }
 
 /// A plan is for up to so many tokens; of few, panels would be packed for nothing.
@@ -170,10 +132,9 @@ void run_blocked(const OpCall& call, Context& context) noexcept {
 }
 
 constexpr Kernel kernels_matmul[] = {
-    QUERN_CPU_KERNELS(QUERN_OP_MATMUL, "matmul.blocked", accepts_blocked, run_blocked, scratch_blocked, false),
+    QUERN_CPU_KERNELS(QUERN_OP_MATMUL, "matmul.blocked", blocked_verdict, run_blocked, scratch_blocked, false),
     {QUERN_OP_MATMUL, "matmul.f32.openblas", Isa::avx2, accepts_openblas, run_openblas<Isa::avx2>, scratch_matmul},
-    QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts_matmul, run_matmul, scratch_matmul),
-    {QUERN_OP_MATMUL, "refusal.portable", Isa::baseline, refuses, run_matmul<Isa::baseline>},  // says why another dtype is refused
+    QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts_any, run_matmul, scratch_matmul),
 };
 
 }  // namespace

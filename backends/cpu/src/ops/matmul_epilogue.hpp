@@ -5,19 +5,6 @@
 
 namespace quern::cpu {
 
-/// bias is a vector of n floats, c has the shape of y; either may be absent.
-inline Verdict check_matmul_epilogue(const OpCall& call, std::int64_t n) {
-  const TensorView &bias = call.input(2), &c = call.input(3), &y = call.output(0);
-  if (bias.present()) {
-    if (Verdict v = check_floats(bias, "bias"); !v) return v;
-    if (Verdict v = check_rank(bias, "bias", 1); !v) return v;
-    if (Verdict v = check_dim(bias, "bias", 0, n, "the rows of b"); !v) return v;
-  }
-  if (!c.present()) return Verdict::yes();
-  if (Verdict v = check_floats(c, "c"); !v) return v;
-  return check_same_shape(c, "c", y, "y");
-}
-
 /// False: the products may be written to y as they are.
 inline bool matmul_stages_y(const OpCall& call) noexcept {
   const TensorView& y = call.output(0);

@@ -11,11 +11,6 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
-  if (Verdict v = check_weights(call.input(1)); !v) return v;
-  return check_matmul_id(call);
-}
-
 /// Where things lie in scratch: the lists that all threads read, then each thread's floats.
 struct Layout {
   std::int64_t pairs, experts;
@@ -94,7 +89,7 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL_ID, "matmul_id", accepts, run, scratch)};
+constexpr Kernel kernels[] = {QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL_ID, "matmul_id", check_matmul_id, run, scratch)};
 
 }  // namespace
 

@@ -15,34 +15,6 @@ namespace {
 
 constexpr std::int64_t token_block = 256;  // with a row of a each
 
-Verdict accepts(const OpCall& call) {
-  const TensorView &dy = call.input(0), &a = call.input(1), &b = call.input(2), &id = call.input(3), &da = call.output(0),
-                   &db = call.output(1);
-  for (const auto& [view, name] :
-       {std::pair{&dy, "dy"}, std::pair{&a, "a"}, std::pair{&b, "b"}, std::pair{&da, "da"}, std::pair{&db, "db"}}) {
-    if (!view->present() && view != &dy && view != &a) continue;
-    if (Verdict v = check_floats(*view, name); !v) return v;
-    if (Verdict v = check_rank(*view, name, 3); !v) return v;
-  }
-  if (Verdict v = check_dtype(id, "id", QUERN_I32); !v) return v;
-  if (Verdict v = check_rank(id, "id", 2); !v) return v;
-  if (Verdict v = check_dim(id, "id", 0, dy.dims[0], "the tokens of dy"); !v) return v;
-  if (Verdict v = check_dim(id, "id", 1, dy.dims[1], "the experts a token uses"); !v) return v;
-  if (Verdict v = check_dim(a, "a", 0, dy.dims[0], "the tokens of dy"); !v) return v;
-  if (a.dims[1] != 1 && a.dims[1] != id.dims[1])
-    return Verdict::invalid(concat("a is ", describe(a), " and id is ", describe(id), "; dimension 1 of a is 1 or that of id"));
-  if (!da.present() && !db.present()) return Verdict::invalid("neither da nor db is wanted");
-  if (da.present() && !b.present()) return Verdict::invalid("da is wanted but there is no b");
-  for (const auto& [view, name] : {std::pair{&b, "b"}, std::pair{&db, "db"}}) {
-    if (!view->present()) continue;
-    if (Verdict v = check_dim(*view, name, 1, dy.dims[2], "the row length of dy"); !v) return v;
-    if (Verdict v = check_dim(*view, name, 2, a.dims[2], "the row length of a"); !v) return v;
-  }
-  if (b.present() && db.present())
-    if (Verdict v = check_same_shape(db, "db", b, "b"); !v) return v;
-  return da.present() ? check_same_shape(da, "da", a, "a") : Verdict::yes();
-}
-
 std::int64_t experts_of(const OpCall& call) noexcept { return call.input(2).present() ? call.input(2).dims[0] : call.output(1).dims[0]; }
 constexpr std::int64_t thread_floats = product_rows * product_columns + product_rows * product_rows + token_block * product_columns;
 
@@ -188,7 +160,7 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_MATMUL_ID_BACKWARD, "matmul_id_backward", accepts, run, scratch, true)};
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_MATMUL_ID_BACKWARD, "matmul_id_backward", accepts_any, run, scratch, true)};
 
 }  // namespace
 

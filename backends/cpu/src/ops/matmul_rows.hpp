@@ -51,12 +51,6 @@ inline void set_weights(MatmulPart& part, quern_dtype dtype, const std::byte* da
   part.w_stride = padded(part.k) * 4;
 }
 
-/// b is of a dtype that has a kernel.
-inline Verdict check_weights(const TensorView& b) {
-  if (is_float(b.dtype) || is_block(b.dtype)) return Verdict::yes();
-  return Verdict::no(concat("b is ", dtype_name(b.dtype), "; it takes f32, f16, bf16 and block formats"));
-}
-
 /// A row is for one dtype of b, so that its name says what ran.
 template <quern_dtype Weights, Verdict (*accepts)(const OpCall& call)>
 Verdict accepts_weights(const OpCall& call) {

@@ -8,14 +8,6 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_moe_router_backward(const OpCall& call) {
-  const TensorView &logits = call.input(0), &id = call.input(2), &dweight = call.input(3), &dlogits = call.output(0);
-  if (Verdict v = check_router(call, logits, call.input(1), "moe_router_backward"); !v) return v;
-  if (Verdict v = check_chosen(call, logits, id, dweight, "dweight"); !v) return v;
-  if (Verdict v = check_dtype(dlogits, "dlogits", QUERN_F32); !v) return v;
-  return check_same_shape(dlogits, "dlogits", logits, "logits");
-}
-
 /// The scores and their gradients, f64, and the logits as f32.
 std::uint64_t scratch_moe_router_backward(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>((row_length(call.input(0)) + 1) / 2 * 2) * 20 * call.thread_count;
@@ -62,9 +54,8 @@ void run_moe_router_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_moe_router_backward[] = {{QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.portable", Isa::baseline,
-                                                   accepts_moe_router_backward, run_moe_router_backward, scratch_moe_router_backward,
-                                                   true}};
+constexpr Kernel kernels_moe_router_backward[] = {{QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.portable", Isa::baseline, accepts_any,
+                                                   run_moe_router_backward, scratch_moe_router_backward, true}};
 
 }  // namespace
 

@@ -8,13 +8,6 @@
 
 namespace quern::cpu {
 
-/// A number that lies in memory: [1].
-inline Verdict check_number(const TensorView& view, const char* name, quern_dtype dtype) {
-  if (Verdict v = check_dtype(view, name, dtype); !v) return v;
-  if (Verdict v = check_rank(view, name, 1); !v) return v;
-  return check_dim(view, name, 0, 1, "one number");
-}
-
 /// Makes the views, which have one shape, one row where all of them are packed and `rows_matter` does not forbid it; a vector whose rows
 /// matter becomes rows of one element.
 inline void make_rows(std::initializer_list<TensorView*> views, bool rows_matter) noexcept {

@@ -3,16 +3,14 @@
 
 #include "../kernel.hpp"
 
+#include <initializer_list>
+
 namespace quern::cpu {
 
-/// A cache of a dtype that caches have, with packed rows; only its number of pages may be ranged.
-inline Verdict check_cache(const TensorView& cache, const char* name) {
-  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0)
-    return Verdict::no(concat(name, " is ", dtype_name(cache.dtype), "; it takes f32, f16, bf16, q8_0 and q4_0"));
-  if (Verdict v = check_rank(cache, name, 4); !v) return v;
-  if (!rows_are_packed(cache)) return Verdict::no(concat("the rows of ", name, " are not packed"));
-  if ((cache.ranged & ~1u) != 0 || cache.dims[2] < 1 || cache.dims[3] < 1)
-    return Verdict::invalid(concat(name, " is ", describe(cache), "; only its number of pages may be ranged"));
+/// Whether the vectors of their slots are packed.
+inline Verdict accepts_caches(std::initializer_list<const TensorView*> caches) {
+  for (const TensorView* cache : caches)
+    if (!rows_are_packed(*cache)) return Verdict::no("the rows of a cache are not packed");
   return Verdict::yes();
 }
 

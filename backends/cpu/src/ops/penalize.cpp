@@ -12,18 +12,7 @@ namespace {
 
 enum { repeat_param = 4, presence_param = 5, frequency_param = 6, window_param = 7, param_count = 8 };
 
-Verdict accepts_penalize(const OpCall& call) {
-  const TensorView &x = call.input(0), &history = call.input(1), &length = call.input(2), &params = call.input(3);
-  if (Verdict v = check_logits(x, call.output(0)); !v) return v;
-  if (Verdict v = check_dtype(history, "history", QUERN_I32); !v) return v;
-  if (Verdict v = check_rank(history, "history", 2); !v) return v;
-  if (Verdict v = check_dim(history, "history", 0, x.dims[0], "the rows of x"); !v) return v;
-  if (Verdict v = check_row_vector(length, "history_len", QUERN_I32, x.dims[0]); !v) return v;
-  if (Verdict v = check_dtype(params, "params", QUERN_F32); !v) return v;
-  if (Verdict v = check_rank(params, "params", 2); !v) return v;
-  if (Verdict v = check_dim(params, "params", 0, x.dims[0], "the rows of x"); !v) return v;
-  return check_dim(params, "params", 1, param_count, "the number of settings");
-}
+Verdict accepts_logits(const OpCall& call) { return check_logits(call.input(0), call.output(0)); }
 
 std::uint64_t scratch_penalize(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count;
@@ -66,16 +55,6 @@ void run_penalize(const OpCall& call, Context& context) noexcept {
   });
 }
 
-Verdict accepts_bias(const OpCall& call) {
-  const TensorView &x = call.input(0), &token = call.input(1), &bias = call.input(2);
-  if (Verdict v = check_logits(x, call.output(0)); !v) return v;
-  if (Verdict v = check_dtype(token, "token", QUERN_I32); !v) return v;
-  if (Verdict v = check_dtype(bias, "bias", QUERN_F32); !v) return v;
-  if (Verdict v = check_rank(token, "token", 2); !v) return v;
-  if (Verdict v = check_dim(token, "token", 0, x.dims[0], "the rows of x"); !v) return v;
-  return check_same_shape(token, "token", bias, "bias");
-}
-
 void run_bias(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &token = call.input(1), &bias = call.input(2), &y = call.output(0);
   const std::int64_t n = row_length(x), entries = token.dims[1];
@@ -95,8 +74,8 @@ void run_bias(const OpCall& call, Context& context) noexcept {
 }
 
 constexpr Kernel kernels_penalize[] = {
-    {QUERN_OP_PENALIZE, "penalize.portable", Isa::baseline, accepts_penalize, run_penalize, scratch_penalize, true},
-    {QUERN_OP_LOGIT_BIAS, "logit_bias.portable", Isa::baseline, accepts_bias, run_bias, nullptr, true},
+    {QUERN_OP_PENALIZE, "penalize.portable", Isa::baseline, accepts_logits, run_penalize, scratch_penalize, true},
+    {QUERN_OP_LOGIT_BIAS, "logit_bias.portable", Isa::baseline, accepts_logits, run_bias, nullptr, true},
 };
 
 }  // namespace

@@ -53,28 +53,6 @@ class DenseCall {
   TensorView inputs_[6], outputs_[3];  // as many as the gradient has
 };
 
-/// What is not as a dense call has it: ranks, and start.
-inline Verdict check_ragged(const OpCall& call, std::initializer_list<const char*> outputs) {
-  constexpr const char* names[] = {"q", "k", "v", "start", "y", "lse", "dy"};
-  const auto check_rows = [](const TensorView& x, const char* name) {
-    if (!x.present()) return Verdict::yes();
-    return check_rank(x, name, std::string_view(name) == "lse" ? 2 : 3);
-  };
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    if (i == ragged_start) continue;
-    if (Verdict e = check_rows(call.input(i), names[i]); !e) return e;
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (Verdict e = check_rows(call.output(i), outputs.begin()[i]); !e) return e;
-  const TensorView& start = call.input(ragged_start);
-  if (Verdict e = check_dtype(start, "start", QUERN_I32); !e) return e;
-  if (Verdict e = check_rank(start, "start", 1); !e) return e;
-  for (const std::size_t i : {1u, 2u})
-    if (Verdict e = check_dim(call.input(i), names[i], 0, call.input(0).dims[0], "the rows of q"); !e) return e;
-  if (start.dims[0] < 1) return Verdict::invalid("start has no element; it has one for each example and one for the end of the last");
-  return Verdict::yes();
-}
-
 /// Bytes of scratch for Examples.
 inline std::uint64_t examples_bytes(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>((call.input(ragged_start).dims[0] + 7) / 8) * 64;

@@ -20,30 +20,6 @@ namespace {
 
 enum { no_scaling = 0, linear = 1, yarn = 2, llama3 = 3, ntk = 4, dynamic = 5 };
 
-Verdict accepts_rope_table(const OpCall& call) {
-  const TensorView &count = call.input(0), &factors = call.input(1), &table = call.output(0);
-  if (Verdict v = check_dtype(table, "table", QUERN_F32); !v) return v;
-  if (Verdict v = check_rank(table, "table", 3); !v) return v;
-  if (Verdict v = check_dim(table, "table", 2, 2, "a cosine and a sine"); !v) return v;
-  if (count.present() && count.dtype != QUERN_I32 && count.dtype != QUERN_I64)
-    return Verdict::no(concat("position_count is ", dtype_name(count.dtype)));
-  if (count.present() && element_count(count) != 1)
-    return Verdict::invalid(concat("position_count is ", describe(count), "; it is one number"));
-  if (factors.present()) {
-    if (Verdict v = check_dtype(factors, "factors", QUERN_F32); !v) return v;
-    if (Verdict v = check_rank(factors, "factors", 1); !v) return v;
-    if (Verdict v = check_dim(factors, "factors", 0, table.dims[1], "the pairs of table"); !v) return v;
-  }
-  const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);
-  if (scaling < no_scaling || scaling > dynamic) return Verdict::no(concat("scaling is ", scaling, "; rope_table has 0 to 5"));
-  if (!(call.real(QUERN_KEY_BASE) > 0) || !(call.real(QUERN_KEY_FACTOR) > 0))
-    return Verdict::invalid(concat("base is ", call.real(QUERN_KEY_BASE), " and factor ", call.real(QUERN_KEY_FACTOR),
-                                   "; both are above 0"));
-  if ((scaling == yarn || scaling == llama3 || scaling == dynamic) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) <= 0)
-    return Verdict::invalid("yarn, llama3 and dynamic scaling need original_context");
-  return Verdict::yes();
-}
-
 /// The pair at which a frequency makes `turns` turns over the original context.
 double pair_of_turns(double turns, double d, double base, double context) noexcept {
   return d * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
@@ -99,7 +75,7 @@ void run_rope_table(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_rope_table[] = {{QUERN_OP_ROPE_TABLE, "rope_table.portable", Isa::baseline, accepts_rope_table, run_rope_table}};
+constexpr Kernel kernels_rope_table[] = {{QUERN_OP_ROPE_TABLE, "rope_table.portable", Isa::baseline, accepts_any, run_rope_table}};
 
 }  // namespace
 

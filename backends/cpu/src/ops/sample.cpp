@@ -16,23 +16,10 @@ namespace {
 enum { temperature_param = 0, top_k_param = 1, top_p_param = 2, min_p_param = 3, param_count = 8 };
 
 Verdict accepts(const OpCall& call) {
-  const TensorView &x = call.input(0), &params = call.input(1), &seed = call.input(2);
-  if (Verdict v = check_dtype(x, "x", QUERN_F32); !v) return v;
-  if (Verdict v = check_rank(x, "x", 2); !v) return v;
+  const TensorView& x = call.input(0);
   if (!rows_are_packed(x)) return Verdict::no("the rows of x are not packed");
-  if (row_length(x) < 1 || (x.ranged & 2u) != 0 || row_length(x) > std::numeric_limits<std::int32_t>::max())
-    return Verdict::invalid(concat("x is ", describe(x), "; its rows have a fixed length of at least 1"));
-  if (Verdict v = check_dtype(params, "params", QUERN_F32); !v) return v;
-  if (Verdict v = check_rank(params, "params", 2); !v) return v;
-  if (Verdict v = check_dim(params, "params", 0, x.dims[0], "the rows of x"); !v) return v;
-  if (Verdict v = check_dim(params, "params", 1, param_count, "the number of settings"); !v) return v;
-  if (Verdict v = check_dtype(seed, "seed", QUERN_U32); !v) return v;
-  if (Verdict v = check_rank(seed, "seed", 2); !v) return v;
-  if (Verdict v = check_dim(seed, "seed", 0, x.dims[0], "the rows of x"); !v) return v;
-  if (Verdict v = check_dim(seed, "seed", 1, 2, "two words"); !v) return v;
-  if (Verdict v = check_row_vector(call.input(3), "step", QUERN_I32, x.dims[0]); !v) return v;
-  if (Verdict v = check_row_vector(call.output(0), "token", QUERN_I32, x.dims[0]); !v) return v;
-  return check_row_vector(call.output(1), "logprob", QUERN_F32, x.dims[0]);
+  if (row_length(x) > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
+  return Verdict::yes();
 }
 
 std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }

@@ -14,26 +14,6 @@ namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-Verdict accepts_softmax(const OpCall& call) {
-  const TensorView &x = call.input(0), &mask = call.input(1), &sinks = call.input(2), &y = call.output(0);
-  if (Verdict v = check_floats(x, "x"); !v) return v;
-  if (Verdict v = check_floats(y, "y"); !v) return v;
-  if (Verdict v = check_same_shape(x, "x", y, "y"); !v) return v;
-  if (x.rank == 0) return Verdict::invalid("x is a scalar; softmax takes rows");
-  if (mask.present()) {
-    if (Verdict v = check_floats(mask, "mask"); !v) return v;
-    if (!broadcasts_to(mask, x) || mask.dim_from_end(0) != row_length(x))
-      return Verdict::invalid(concat("mask is ", describe(mask), ", which does not broadcast to x, ", describe(x)));
-  }
-  if (sinks.present()) {
-    if (Verdict v = check_floats(sinks, "sinks"); !v) return v;
-    if (Verdict v = check_rank(sinks, "sinks", 1); !v) return v;
-    if (Verdict v = check_dim(sinks, "sinks", 0, x.dim_from_end(2), "the heads of x"); !v) return v;
-  }
-  if (call.integer(QUERN_KEY_WINDOW) < 0) return Verdict::invalid("window is below 0");
-  return Verdict::yes();
-}
-
 std::uint64_t scratch_softmax(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
 }
@@ -102,7 +82,7 @@ void run_softmax(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_softmax[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX, "softmax", accepts_softmax, run_softmax, scratch_softmax, false)};
+constexpr Kernel kernels_softmax[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX, "softmax", accepts_any, run_softmax, scratch_softmax, false)};
 
 }  // namespace
 

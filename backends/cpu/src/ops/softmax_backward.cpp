@@ -6,14 +6,6 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_softmax_backward(const OpCall& call) {
-  if (Verdict v = check_pairs(call, "y"); !v) return v;
-  if (call.input(0).rank == 0) return Verdict::invalid("y is a scalar; softmax takes rows");
-  if (const double scale = call.real(QUERN_KEY_SCALE); !std::isfinite(scale))
-    return Verdict::invalid(concat("scale is ", scale, "; it is finite"));
-  return Verdict::yes();
-}
-
 std::uint64_t scratch_softmax_backward(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
 }
@@ -35,8 +27,8 @@ void run_softmax_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_softmax_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX_BACKWARD, "softmax_backward", accepts_softmax_backward,
-                                                                 run_softmax_backward, scratch_softmax_backward, false)};
+constexpr Kernel kernels_softmax_backward[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX_BACKWARD, "softmax_backward", accepts_any, run_softmax_backward, scratch_softmax_backward, false)};
 
 }  // namespace
 

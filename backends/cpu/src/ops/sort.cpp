@@ -9,39 +9,10 @@
 namespace quern::cpu {
 namespace {
 
-/// value and index have the dimensions of x but the last, which is `last`.
-Verdict check_sorted(const OpCall& call, std::int64_t last) {
-  const TensorView &x = call.input(0), &value = call.output(0), &index = call.output(1);
-  if (Verdict v = check_dtype(value, "value", QUERN_F32); !v) return v;
-  if (Verdict v = check_dtype(index, "index", QUERN_I32); !v) return v;
-  TensorView wanted = x;
-  wanted.dims[x.rank - 1] = last;
-  for (const auto& [view, name] : {std::pair{&value, "value"}, std::pair{&index, "index"}})
-    if (!same_shape(*view, wanted))
-      return Verdict::invalid(concat(name, " is ", describe(*view), " for x of ", describe(x), "; its last dimension is ", last,
-                                     " and the others are those of x"));
+Verdict accepts_rows(const OpCall& call) {
+  if (row_length(call.input(0)) > std::numeric_limits<std::int32_t>::max())
+    return Verdict::no("the rows of x are longer than an i32 counts");
   return Verdict::yes();
-}
-
-Verdict check_rows(const TensorView& x) {
-  if (Verdict v = check_dtype(x, "x", QUERN_F32); !v) return v;
-  if (x.rank == 0) return Verdict::invalid("x is a scalar; it takes rows");
-  if (row_length(x) > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
-  return Verdict::yes();
-}
-
-Verdict accepts_sort(const OpCall& call) {
-  if (Verdict v = check_rows(call.input(0)); !v) return v;
-  return check_sorted(call, row_length(call.input(0)));
-}
-
-Verdict accepts_top_k(const OpCall& call) {
-  const TensorView& x = call.input(0);
-  if (Verdict v = check_rows(x); !v) return v;
-  const std::int64_t k = call.integer(QUERN_KEY_K);
-  if (k < 1 || k > row_length(x) || ((x.ranged >> (x.rank - 1)) & 1u) != 0)
-    return Verdict::invalid(concat("k is ", k, " for x of ", describe(x), "; it is 1 to a fixed row length"));
-  return check_sorted(call, k);
 }
 
 std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
@@ -83,8 +54,8 @@ void run_sort(const OpCall& call, Context& context) noexcept {
 void run_top_k(const OpCall& call, Context& context) noexcept { sort_rows(call, context, call.integer(QUERN_KEY_K), true); }
 
 constexpr Kernel kernels[] = {
-    {QUERN_OP_SORT, "sort.portable", Isa::baseline, accepts_sort, run_sort, scratch},
-    {QUERN_OP_TOP_K, "top_k.portable", Isa::baseline, accepts_top_k, run_top_k, scratch},
+    {QUERN_OP_SORT, "sort.portable", Isa::baseline, accepts_rows, run_sort, scratch},
+    {QUERN_OP_TOP_K, "top_k.portable", Isa::baseline, accepts_rows, run_top_k, scratch},
 };
 
 }  // namespace

@@ -6,12 +6,6 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_clamp(const OpCall& call) {
-  const double low = call.real(QUERN_KEY_MIN), high = call.real(QUERN_KEY_MAX);
-  if (low > high) return Verdict::invalid(concat("min is ", low, ", above max, which is ", high));
-  return check_map(call);
-}
-
 void run_neg(const OpCall& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [](float x) { return -x; });
 }
@@ -30,11 +24,11 @@ void run_clamp(const OpCall& call, Context& context) noexcept {
 }
 
 constexpr Kernel kernels_unary[] = {
-    {QUERN_OP_NEG, "neg.portable", Isa::baseline, check_map, run_neg},
-    {QUERN_OP_SQR, "sqr.portable", Isa::baseline, check_map, run_sqr},
-    {QUERN_OP_SQRT, "sqrt.portable", Isa::baseline, check_map, run_sqrt},
-    {QUERN_OP_ABS, "abs.portable", Isa::baseline, check_map, run_abs},
-    {QUERN_OP_CLAMP, "clamp.portable", Isa::baseline, accepts_clamp, run_clamp},
+    {QUERN_OP_NEG, "neg.portable", Isa::baseline, accepts_any, run_neg},
+    {QUERN_OP_SQR, "sqr.portable", Isa::baseline, accepts_any, run_sqr},
+    {QUERN_OP_SQRT, "sqrt.portable", Isa::baseline, accepts_any, run_sqrt},
+    {QUERN_OP_ABS, "abs.portable", Isa::baseline, accepts_any, run_abs},
+    {QUERN_OP_CLAMP, "clamp.portable", Isa::baseline, accepts_any, run_clamp},
 };
 
 }  // namespace

@@ -61,30 +61,10 @@ std::int64_t splits_for(const Call& call, std::int64_t rows, int multiprocessors
 }
 
 std::string refuse(const Call& call) {
-  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &y = call.output(0), &kv_len = call.input(6),
-               &mask = call.input(7), &sinks = call.input(8);
-  if (std::string r = first_of({check_floats(q), check_rank(q, 3), check_floats(y), check_rank(y, 3)}); !r.empty()) return r;
-  for (const Tensor* cache : {&k, &v})
-    if (std::string r = check_pages(*cache, call.input(3), call.input(4), call.input(5), q.dims[0]); !r.empty()) return r;
-  for (std::uint32_t d = 0; d < 3; ++d)
-    if (k.dims[d] != v.dims[d]) return concat(describe(k), " and ", describe(v), " have equal pages, heads and page sizes");
-  if (k.dims[1] == 0 || q.dims[1] % k.dims[1] != 0)
-    return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
+  const Tensor &k = call.input(1), &v = call.input(2);
   if (k.last() + 4 * v.last() > 12000) return concat("heads of ", k.last(), " and ", v.last(), " elements do not fit into shared memory");
-  if (std::string r =
-          first_of({check_dim(q, 2, k.last()), check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.last())});
-      !r.empty())
-    return r;
-  if (kv_len.present())
-    if (std::string r = check_indices(kv_len, call.input(3).dims[0]); !r.empty()) return r;
-  if (mask.present()) {
-    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8)
-      return concat(describe(mask), "; a mask is f32, f16 or u8");
-    if (std::string r = first_of({check_rank(mask, 2), check_contiguous(mask), check_dim(mask, 0, q.dims[0])}); !r.empty()) return r;
-  }
-  if (sinks.present())
-    return first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_contiguous(sinks), check_dim(sinks, 0, q.dims[1])});
-  return {};
+  return first_of({check_pages(k, call.input(3), call.input(4), call.input(5)), check_cache(v), check_contiguous(call.input(6)),
+                   check_contiguous(call.input(7)), check_packed_f32(call.input(8))});
 }
 
 /// Whether attention.cu and attention_pages.cuh read it: packed, one format, pairs of elements, a mask of every key that there can be.

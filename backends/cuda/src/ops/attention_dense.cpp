@@ -4,8 +4,6 @@
 #include "strided.hpp"
 #include "tables.hpp"
 
-#include <array>
-
 namespace quern::cuda {
 namespace {
 
@@ -16,48 +14,10 @@ const Tensor& mask_of(const Call& call) { return call.input(is_backward(call) ? 
 const Tensor& sinks_of(const Call& call) { return call.input(is_backward(call) ? 7 : 4); }
 const Tensor& lse_of(const Call& call) { return is_backward(call) ? call.input(in_lse) : call.output(1); }
 
-/// [b, t, heads, d]
-std::string check_four(const Tensor& t, std::int64_t b, std::int64_t rows, std::int64_t heads, std::int64_t d) {
-  return first_of({check_floats(t), check_rank(t, 4), check_dim(t, 0, b), check_dim(t, 1, rows), check_dim(t, 2, heads),
-                   check_dim(t, 3, d)});
-}
-
-std::string check_mask(const Tensor& mask, const Tensor& q, const Tensor& k) {
-  if (!mask.present()) return {};
-  if (!is_float(mask.dtype) && mask.dtype != QUERN_U8) return concat(describe(mask), "; a mask is of floats or u8");
-  if (mask.rank < 2 || mask.rank > 4) return concat(describe(mask), " does not broadcast to [b, heads, t, u]");
-  const std::array<std::int64_t, 4> whole = {q.dims[0], q.dims[2], q.dims[1], k.dims[1]};
-  for (std::uint32_t d = 0; d < mask.rank; ++d)
-    if (const std::int64_t n = whole[d + 4 - mask.rank]; mask.dims[d] != n && mask.dims[d] != 1)
-      return concat(describe(mask), " does not broadcast to [b, heads, t, u]");
-  return {};
-}
-
 std::string refuse(const Call& call) {
-  const Tensor &q = call.input(in_q), &k = call.input(in_k), &v = call.input(in_v), &lse = lse_of(call);
-  if (std::string r = first_of({check_rank(q, 4), check_rank(k, 4), check_rank(v, 4)}); !r.empty()) return r;
-  if (std::string r = check_heads(q, k, v); !r.empty()) return r;
-  const std::int64_t b = q.dims[0], t = q.dims[1], u = k.dims[1], heads = q.dims[2], kv_heads = k.dims[2];
-  if (t > 0x3fffffff || u > 0x3fffffff) return "sequences of 2^30 rows and more are not taken";
-  if (std::string r = first_of({check_four(q, b, t, heads, q.last()), check_four(k, b, u, kv_heads, q.last()),
-                                check_four(v, b, u, kv_heads, v.last()), check_mask(mask_of(call), q, k)});
-      !r.empty())
-    return r;
-  if (const Tensor& sinks = sinks_of(call); sinks.present())
-    if (std::string r =
-            first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_contiguous(sinks), check_dim(sinks, 0, heads)});
-        !r.empty())
-      return r;
-  if (lse.present())
-    if (std::string r = first_of({check_dtype(lse, QUERN_F32), check_rank(lse, 3), check_dim(lse, 0, b), check_dim(lse, 1, t),
-                                  check_dim(lse, 2, heads)});
-        !r.empty())
-      return r;
-  if (!is_backward(call)) return check_four(call.output(0), b, t, heads, v.last());
-  if (!lse.present()) return "attention_backward needs lse";
-  return first_of({check_four(call.input(in_y), b, t, heads, v.last()), check_four(call.input(in_dy), b, t, heads, v.last()),
-                   check_four(call.output(0), b, t, heads, q.last()), check_four(call.output(1), b, u, kv_heads, q.last()),
-                   check_four(call.output(2), b, u, kv_heads, v.last())});
+  const Tensor &q = call.input(in_q), &k = call.input(in_k);
+  if (q.dims[1] > 0x3fffffff || k.dims[1] > 0x3fffffff) return "sequences of 2^30 rows and more are not taken";
+  return first_of({check_heads(q, call.input(in_v)), check_packed_f32(sinks_of(call)), check_lse(lse_of(call))});
 }
 
 /// The strides of the leading dims, and the step.
@@ -135,12 +95,12 @@ constexpr Op table[] = {{QUERN_OP_ATTENTION_DENSE, "attention_dense.cuda", refus
 
 const std::span<const Op> attention_dense_ops = table;
 
-std::string check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const std::int64_t heads = q.dims[q.rank - 2], kv_heads = k.dims[k.rank - 2];
-  if (kv_heads == 0 || heads % kv_heads != 0) return concat(describe(q), ": its heads are a multiple of the ", kv_heads, " of the keys");
+std::string check_heads(const Tensor& q, const Tensor& v) {
   if (q.last() <= largest_dense_head && v.last() <= largest_dense_head) return {};
   return concat("heads of ", q.last(), " and ", v.last(), " elements; up to ", largest_dense_head, " are taken");
 }
+
+std::string check_lse(const Tensor& lse) { return lse.present() ? check_dtype(lse, QUERN_F32) : ""; }
 
 DenseAttentionParams scores_of(const Call& call, const Tensor& q, const Tensor& k, const Tensor& v) {
   DenseAttentionParams p{};

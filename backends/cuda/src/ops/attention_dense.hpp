@@ -8,8 +8,10 @@ namespace quern::cuda {
 
 constexpr std::int64_t largest_dense_head = 256;  // elements
 
-/// Why heads of q, k and v cannot be computed; all have [.., heads, d].
-std::string check_heads(const Tensor& q, const Tensor& k, const Tensor& v);
+/// Why heads of these sizes cannot be computed.
+std::string check_heads(const Tensor& q, const Tensor& v);
+/// lse is f32, where it is there.
+std::string check_lse(const Tensor& lse);
 /// Heads, and the attributes that every attention has.
 DenseAttentionParams scores_of(const Call& call, const Tensor& q, const Tensor& k, const Tensor& v);
 

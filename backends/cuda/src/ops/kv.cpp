@@ -5,12 +5,7 @@
 namespace quern::cuda {
 namespace {
 
-std::string refuse_write(const Call& call) {
-  const Tensor &x = call.input(0), &cache = call.output(0);
-  if (std::string r = first_of({check_floats(x), check_rank(x, 3)}); !r.empty()) return r;
-  if (std::string r = check_pages(cache, call.input(1), call.input(2), call.input(3), x.dims[0]); !r.empty()) return r;
-  return first_of({check_dim(x, 1, cache.dims[1]), check_dim(x, 2, cache.dims[3])});
-}
+std::string refuse_write(const Call& call) { return check_pages(call.output(0), call.input(1), call.input(2), call.input(3)); }
 
 void emit_write(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &cache = call.output(0);
@@ -24,9 +19,7 @@ std::string one_predicate(const Call& call) {
 }
 
 std::string refuse_copy(const Call& call) {
-  const Tensor &cache = call.output(0), &from = call.input(1), &to = call.input(2);
-  if (from.rank != 1) return check_rank(from, 1);
-  return first_of({check_cache(cache), check_indices(from, from.dims[0]), check_indices(to, from.dims[0]), one_predicate(call)});
+  return first_of({check_cache(call.output(0)), check_contiguous(call.input(1)), check_contiguous(call.input(2)), one_predicate(call)});
 }
 
 void emit_copy(const Call& call, Launcher& launcher) {
@@ -37,9 +30,7 @@ void emit_copy(const Call& call, Launcher& launcher) {
 }
 
 std::string refuse_move(const Call& call) {
-  const Tensor &cache = call.output(0), &slot = call.input(2);
-  if (slot.rank != 1) return check_rank(slot, 1);
-  return first_of({check_pages(cache, call.input(1), slot, call.input(3), slot.dims[0]), check_indices(call.input(4), slot.dims[0]),
+  return first_of({check_pages(call.output(0), call.input(1), call.input(2), call.input(3)), check_contiguous(call.input(4)),
                    one_predicate(call)});
 }
 

@@ -9,21 +9,6 @@ namespace {
 
 bool is_backward(const Call& call) { return call.op == QUERN_OP_CROSS_ENTROPY_BACKWARD; }
 
-/// A number a row of the logits.
-std::string check_column(const Tensor& t, const Tensor& logits, quern_dtype dtype) {
-  return t.present() ? first_of({check_dtype(t, dtype), check_rank(t, 1), check_dim(t, 0, logits.dims[0])}) : "";
-}
-
-std::string refuse_entropy(const Call& call) {
-  const Tensor &logits = call.input(0), &label = call.input(1);
-  std::string reason = first_of({check_floats(logits), check_rank(logits, 2), check_column(label, logits, QUERN_I32)});
-  if (!reason.empty()) return reason;
-  if (is_backward(call))
-    return first_of({check_column(call.input(2), logits, QUERN_F32), check_column(call.input(3), logits, QUERN_F32),
-                     check_floats(call.output(0)), check_same_shape(logits, call.output(0))});
-  return first_of({check_column(call.output(0), logits, QUERN_F32), check_column(call.output(1), logits, QUERN_F32)});
-}
-
 void emit_entropy(const Call& call, Launcher& launcher) {
   const Tensor& logits = call.input(0);
   const auto column = [](const Tensor& t) {  // as rows of one element
@@ -54,16 +39,6 @@ void emit_entropy(const Call& call, Launcher& launcher) {
   else launcher.launch(kernels::cross_entropy, {p.rows.count, 1, 1}, p.n > 4096 ? 1024 : 256, p);
 }
 
-std::string check_one(const Tensor& t) {
-  return first_of({check_dtype(t, QUERN_F32), t.elements() == 1 ? "" : concat(describe(t), " is one number")});
-}
-
-std::string refuse_mean(const Call& call) {
-  const Tensor &x = call.input(0), &mask = call.input(1);
-  return first_of({check_dtype(x, QUERN_F32), check_dtype(mask, QUERN_I32), check_same_shape(x, mask), check_one(call.output(0)),
-                   check_one(call.output(1))});
-}
-
 std::uint64_t scratch_mean(const Call&) { return std::uint64_t{2} * masked_blocks * sizeof(double); }
 
 void emit_mean(const Call& call, Launcher& launcher) {
@@ -76,12 +51,6 @@ void emit_mean(const Call& call, Launcher& launcher) {
   launcher.launch(kernels::masked_total, {1, 1, 1}, 32, p);
 }
 
-std::string refuse_mean_backward(const Call& call) {
-  const Tensor &mask = call.input(0), &dx = call.output(0);
-  return first_of({check_dtype(mask, QUERN_I32), check_one(call.input(1)), check_one(call.input(2)), check_dtype(dx, QUERN_F32),
-                   check_same_shape(mask, dx)});
-}
-
 void emit_mean_backward(const Call& call, Launcher& launcher) {
   MaskedMeanBackwardParams p{};
   p.shape = walk_elements(call.output(0), {{call.input(0), p.mask}, {call.output(0), p.dx}});
@@ -90,10 +59,10 @@ void emit_mean_backward(const Call& call, Launcher& launcher) {
   launcher.launch(kernels::masked_mean_backward, launcher.spread(p.shape.count), 256, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_CROSS_ENTROPY, "cross_entropy.cuda", refuse_entropy, emit_entropy},
-                        {QUERN_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward.cuda", refuse_entropy, emit_entropy},
-                        {QUERN_OP_MASKED_MEAN, "masked_mean.cuda", refuse_mean, emit_mean, scratch_mean},
-                        {QUERN_OP_MASKED_MEAN_BACKWARD, "masked_mean_backward.cuda", refuse_mean_backward, emit_mean_backward}};
+constexpr Op table[] = {{QUERN_OP_CROSS_ENTROPY, "cross_entropy.cuda", nullptr, emit_entropy},
+                        {QUERN_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward.cuda", nullptr, emit_entropy},
+                        {QUERN_OP_MASKED_MEAN, "masked_mean.cuda", nullptr, emit_mean, scratch_mean},
+                        {QUERN_OP_MASKED_MEAN_BACKWARD, "masked_mean_backward.cuda", nullptr, emit_mean_backward}};
 
 }  // namespace
 

@@ -5,8 +5,6 @@
 
 namespace quern::cuda {
 
-/// A weight or bias of rows of x; absent is fine.
-std::string check_factor(const Tensor& factor, const Tensor& x);
 /// NormKind of kernels/norm.hpp.
 int norm_kind(std::uint32_t op);
 /// A norm of f32 rows with what follows it (RowParams).

@@ -3,22 +3,10 @@
 
 namespace quern::cuda {
 
-std::string check_cache(const Tensor& cache) {
-  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0)
-    return concat(describe(cache), "; a cache is f32, f16, bf16, q8_0 or q4_0");
-  if (std::string r = check_rank(cache, 4); !r.empty()) return r;
-  if (cache.last() > 1 && cache.strides[3] != static_cast<std::int64_t>(sdk::element_size(cache.dtype).bytes))
-    return concat(describe(cache), ": the elements of a slot lie behind each other");
-  return cache.dims[2] > 0 ? "" : concat(describe(cache), " has pages without slots");
-}
+std::string check_cache(const Tensor& cache) { return sdk::check_packed_rows(cache); }
 
-std::string check_indices(const Tensor& indices, std::int64_t rows) {
-  return first_of({check_dtype(indices, QUERN_I32), check_rank(indices, 1), check_contiguous(indices), check_dim(indices, 0, rows)});
-}
-
-std::string check_pages(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position, std::int64_t rows) {
-  return first_of({check_cache(cache), check_dtype(block_table, QUERN_I32), check_rank(block_table, 2), check_contiguous(block_table),
-                   check_indices(row_slot, rows), check_indices(position, rows)});
+std::string check_pages(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position) {
+  return first_of({check_cache(cache), check_contiguous(block_table), check_contiguous(row_slot), check_contiguous(position)});
 }
 
 CacheView view_of_cache(const Tensor& cache) {

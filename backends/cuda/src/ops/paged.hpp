@@ -6,12 +6,10 @@
 
 namespace quern::cuda {
 
-/// Checks a cache [pages, kv_heads, page, d]: the vector of a slot is contiguous, the rest may be strided.
+/// The vector of a slot is contiguous, the rest may be strided.
 std::string check_cache(const Tensor& cache);
-/// And the indices of `rows` rows into it.
-std::string check_pages(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position, std::int64_t rows);
-/// One i32 for each of `rows` rows.
-std::string check_indices(const Tensor& indices, std::int64_t rows);
+/// And the indices into it are packed.
+std::string check_pages(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position);
 
 CacheView view_of_cache(const Tensor& cache);
 PageTable table_of(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position) noexcept;

@@ -9,20 +9,9 @@ namespace {
 
 std::uint64_t scratch(const Call& call) { return static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
 
-std::string refuse_rank(const Call& call) {
-  const Tensor &x = call.input(0), &value = call.output(0), &index = call.output(1);
-  if (x.rank == 0) return "ranking needs at least one dimension";
-  const std::int64_t k = call.op == QUERN_OP_TOP_K ? call.integer(QUERN_KEY_K) : x.last();
-  if (k < 0 || k > x.last()) return concat("the ", k, " largest of ", describe(x));
-  if (x.last() > 0x7fffffff) return concat(describe(x), ": rows of less than 2^31 elements are ranked");
-  for (const Tensor* y : {&value, &index}) {
-    if (!y->present()) continue;
-    std::string reason = first_of({check_rank(*y, x.rank), check_dim(*y, x.rank - 1, k)});
-    for (std::uint32_t d = 0; reason.empty() && d + 1 < x.rank; ++d) reason = check_dim(*y, d, x.dims[d]);
-    if (!reason.empty()) return reason;
-  }
-  return first_of({check_dtype(x, QUERN_F32), value.present() ? check_dtype(value, QUERN_F32) : "",
-                   index.present() ? check_dtype(index, QUERN_I32) : ""});
+std::string refuse(const Call& call) {
+  const Tensor& x = call.input(0);
+  return x.last() > 0x7fffffff ? concat(describe(x), ": rows of less than 2^31 elements are ranked") : "";
 }
 
 void emit_rank(const Call& call, Launcher& launcher) {
@@ -34,14 +23,6 @@ void emit_rank(const Call& call, Launcher& launcher) {
   p.k = call.op == QUERN_OP_TOP_K ? call.integer(QUERN_KEY_K) : p.n;
   p.ascending = call.op == QUERN_OP_SORT && call.integer(QUERN_KEY_DESCENDING) == 0;
   launcher.launch(kernels::rank_rows, {p.rows.count, 1, 1}, 1024, p);
-}
-
-std::string refuse_mask(const Call& call) {
-  const Tensor &x = call.input(0), &setting = call.input(1), &y = call.output(0);
-  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 2), check_same_shape(x, y), check_dtype(y, QUERN_F32),
-                   check_dtype(setting, call.op == QUERN_OP_TOP_K_MASK ? QUERN_I32 : QUERN_F32), check_rank(setting, 1),
-                   x.rank == 2 ? check_dim(setting, 0, x.dims[0]) : "",
-                   x.last() > 0x7fffffff ? "rows of less than 2^31 elements are ranked" : ""});
 }
 
 void emit_mask(const Call& call, Launcher& launcher) {
@@ -58,11 +39,11 @@ void emit_mask(const Call& call, Launcher& launcher) {
   launcher.launch(kernels::mask_rows, {p.rows.count, 1, 1}, 1024, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_TOP_K, "top_k.cuda", refuse_rank, emit_rank, scratch},
-                        {QUERN_OP_SORT, "sort.cuda", refuse_rank, emit_rank, scratch},
-                        {QUERN_OP_TOP_K_MASK, "top_k_mask.cuda", refuse_mask, emit_mask, scratch},
-                        {QUERN_OP_TOP_P_MASK, "top_p_mask.cuda", refuse_mask, emit_mask, scratch},
-                        {QUERN_OP_MIN_P_MASK, "min_p_mask.cuda", refuse_mask, emit_mask, scratch}};
+constexpr Op table[] = {{QUERN_OP_TOP_K, "top_k.cuda", refuse, emit_rank, scratch},
+                        {QUERN_OP_SORT, "sort.cuda", refuse, emit_rank, scratch},
+                        {QUERN_OP_TOP_K_MASK, "top_k_mask.cuda", refuse, emit_mask, scratch},
+                        {QUERN_OP_TOP_P_MASK, "top_p_mask.cuda", refuse, emit_mask, scratch},
+                        {QUERN_OP_MIN_P_MASK, "min_p_mask.cuda", refuse, emit_mask, scratch}};
 
 }  // namespace
 

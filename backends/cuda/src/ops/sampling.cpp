@@ -6,8 +6,7 @@ namespace quern::cuda {
 namespace {
 
 std::string check_logits(const Tensor& x) {
-  if (x.rank == 2 && (x.ranged & 2u) != 0) return concat(describe(x), ": rows of a ranged length are not taken");
-  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 2)});
+  return (x.ranged & 2u) != 0 ? concat(describe(x), ": rows of a ranged length are not taken") : "";
 }
 
 /// Bytes of packed copies of logits: of x, then of y where there is one.
@@ -34,16 +33,11 @@ void unpack_output(const Call& call, const Tensor& packed, Launcher& launcher) {
   if (packed.data != call.output(0).data) launch_copy(packed, call.output(0), {}, launcher);
 }
 
-std::string check_rows(const Tensor& t, quern_dtype dtype, std::int64_t rows, std::int64_t columns) {
-  return first_of({check_dtype(t, dtype), check_rank(t, columns == 0 ? 1 : 2), check_contiguous(t), check_dim(t, 0, rows),
-                   columns > 1 ? check_dim(t, 1, columns) : ""});
-}
-
-std::string refuse_penalize(const Call& call) {
-  const Tensor &x = call.input(0), &history = call.input(1);
-  return first_of({check_logits(x), check_logits(call.output(0)), check_same_shape(x, call.output(0)),
-                   check_rows(history, QUERN_I32, x.dims[0], 1), check_rows(call.input(2), QUERN_I32, x.dims[0], 0),
-                   check_rows(call.input(3), QUERN_F32, x.dims[0], 8)});
+/// What belongs to the rows of logits is read packed.
+std::string refuse(const Call& call) {
+  std::string reason = check_logits(call.input(0));
+  for (std::size_t i = 1; i < call.inputs.size(); ++i) reason = first_of({reason, check_contiguous(call.input(i))});
+  return reason;
 }
 
 void emit_penalize(const Call& call, Launcher& launcher) {
@@ -55,13 +49,6 @@ void emit_penalize(const Call& call, Launcher& launcher) {
   unpack_output(call, y, launcher);
 }
 
-std::string refuse_bias(const Call& call) {
-  const Tensor &x = call.input(0), &token = call.input(1), &bias = call.input(2);
-  return first_of({check_logits(x), check_logits(call.output(0)), check_same_shape(x, call.output(0)),
-                   check_rows(token, QUERN_I32, x.dims[0], 1), check_dtype(bias, QUERN_F32), check_contiguous(bias),
-                   check_same_shape(token, bias)});
-}
-
 void emit_bias(const Call& call, Launcher& launcher) {
   Address at = call.scratch;
   const Tensor x = packed_input(call, at, launcher), y = packed_at(call.output(0), at), &token = call.input(1);
@@ -71,10 +58,7 @@ void emit_bias(const Call& call, Launcher& launcher) {
 }
 
 std::string refuse_sample(const Call& call) {
-  const Tensor& x = call.input(0);
-  return first_of({check_logits(x), check_rows(call.input(1), QUERN_F32, x.dims[0], 8), check_rows(call.input(2), QUERN_U32, x.dims[0], 2),
-                   check_rows(call.input(3), QUERN_I32, x.dims[0], 0), check_rows(call.output(0), QUERN_I32, x.dims[0], 0),
-                   check_rows(call.output(1), QUERN_F32, x.dims[0], 0), x.last() < 1 ? "a row of logits has at least one element" : ""});
+  return first_of({refuse(call), check_contiguous(call.output(0)), check_contiguous(call.output(1))});
 }
 
 std::uint64_t scratch_sample(const Call& call) {
@@ -89,8 +73,8 @@ void emit_sample(const Call& call, Launcher& launcher) {
   launcher.launch(kernels::sample, {p.rows, 1, 1}, 1024, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_PENALIZE, "penalize.cuda", refuse_penalize, emit_penalize, copies_bytes, false, all_packed},
-                        {QUERN_OP_LOGIT_BIAS, "logit_bias.cuda", refuse_bias, emit_bias, copies_bytes, false, all_packed},
+constexpr Op table[] = {{QUERN_OP_PENALIZE, "penalize.cuda", refuse, emit_penalize, copies_bytes, false, all_packed},
+                        {QUERN_OP_LOGIT_BIAS, "logit_bias.cuda", refuse, emit_bias, copies_bytes, false, all_packed},
                         {QUERN_OP_SAMPLE, "sample.cuda", refuse_sample, emit_sample, scratch_sample, false, all_packed}};
 
 }  // namespace

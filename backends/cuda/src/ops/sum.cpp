@@ -12,23 +12,6 @@ constexpr std::uint64_t parts_bytes = wanted_blocks * 32 * sizeof(double);
 
 bool sums_all(std::uint32_t op) { return op == QUERN_OP_SUM || op == QUERN_OP_MEAN || op == QUERN_OP_NORM; }
 
-std::string refuse(const Call& call) {
-  const Tensor &x = call.input(0), &y = call.output(0);
-  if (std::string r = first_of({check_floats(x), check_floats(y)}); !r.empty()) return r;
-  if (sums_all(call.op)) return y.elements() == 1 ? "" : concat(describe(y), " is one number");
-  if (call.op == QUERN_OP_SUM_ROWS) {
-    if (x.rank == 0 || y.rank != x.rank) return concat(describe(y), " has the dimensions of ", describe(x), ", and 1 as the last");
-    std::string reason = check_dim(y, y.rank - 1, 1);
-    for (std::uint32_t d = 0; reason.empty() && d + 1 < x.rank; ++d) reason = check_dim(y, d, x.dims[d]);
-    return reason;
-  }
-  if (y.rank > x.rank) return concat(describe(x), " is no repetition of ", describe(y));
-  for (std::uint32_t d = 0; d < y.rank; ++d)
-    if (const std::int64_t n = y.dims[d], m = x.dims[d + x.rank - y.rank]; n == 0 ? m != 0 : m % n != 0)
-      return concat(describe(x), " is no repetition of ", describe(y));
-  return {};
-}
-
 /// Cuts the dims of x into those that y keeps and those that are summed.
 void cut(const Call& call, SumParams& p) {
   const Tensor &x = call.input(0), &y = call.output(0);
@@ -64,12 +47,6 @@ void emit(const Call& call, Launcher& launcher) {
   if (p.splits > 1) launcher.launch(kernels::sum_parts, launcher.spread(p.kept.count), 256, p);
 }
 
-std::string refuse_count(const Call& call) {
-  const Tensor &a = call.input(0), &b = call.input(1), &count = call.output(0);
-  return first_of({check_dtype(a, QUERN_I32), check_dtype(b, QUERN_I32), check_same_shape(a, b), check_dtype(count, QUERN_I64),
-                   count.elements() == 1 ? "" : concat(describe(count), " is one number")});
-}
-
 void emit_count(const Call& call, Launcher& launcher) {
   CountParams p{};
   p.shape = walk_elements(call.input(0), {{call.input(0), p.a}, {call.input(1), p.b}});
@@ -77,15 +54,6 @@ void emit_count(const Call& call, Launcher& launcher) {
   p.count = call.output(0).data;
   launcher.launch(kernels::count_equal, {squares_blocks, 1, 1}, 256, p);
   launcher.launch(kernels::count_total, {1, 1, 1}, 32, p);
-}
-
-std::string refuse_grad_norm(const Call& call) {
-  for (const Tensor& gradient : call.inputs)
-    if (std::string r = check_floats(gradient); !r.empty()) return r;
-  const Tensor &norm = call.output(0), &finite = call.output(1);
-  return first_of({check_dtype(norm, QUERN_F32), norm.elements() == 1 ? "" : concat(describe(norm), " is one number"),
-                   finite.present() ? check_dtype(finite, QUERN_I32) : "",
-                   !finite.present() || finite.elements() == 1 ? "" : concat(describe(finite), " is one number")});
 }
 
 std::uint64_t scratch_grad_norm(const Call& call) { return call.inputs.size() * squares_blocks * (sizeof(double) + sizeof(int)); }
@@ -116,13 +84,13 @@ void emit_grad_norm(const Call& call, Launcher& launcher) {
   launcher.launch(kernels::norm_total, {1, 1, 1}, 256, total);
 }
 
-constexpr Op table[] = {{QUERN_OP_SUM, "sum.cuda", refuse, emit, scratch},
-                        {QUERN_OP_MEAN, "mean.cuda", refuse, emit, scratch},
-                        {QUERN_OP_NORM, "norm.cuda", refuse, emit, scratch},
-                        {QUERN_OP_SUM_ROWS, "sum_rows.cuda", refuse, emit, scratch},
-                        {QUERN_OP_SUM_TO, "sum_to.cuda", refuse, emit, scratch},
-                        {QUERN_OP_COUNT_EQUAL, "count_equal.cuda", refuse_count, emit_count, scratch},
-                        {QUERN_OP_GRAD_NORM, "grad_norm.cuda", refuse_grad_norm, emit_grad_norm, scratch_grad_norm}};
+constexpr Op table[] = {{QUERN_OP_SUM, "sum.cuda", nullptr, emit, scratch},
+                        {QUERN_OP_MEAN, "mean.cuda", nullptr, emit, scratch},
+                        {QUERN_OP_NORM, "norm.cuda", nullptr, emit, scratch},
+                        {QUERN_OP_SUM_ROWS, "sum_rows.cuda", nullptr, emit, scratch},
+                        {QUERN_OP_SUM_TO, "sum_to.cuda", nullptr, emit, scratch},
+                        {QUERN_OP_COUNT_EQUAL, "count_equal.cuda", nullptr, emit_count, scratch},
+                        {QUERN_OP_GRAD_NORM, "grad_norm.cuda", nullptr, emit_grad_norm, scratch_grad_norm}};
 
 }  // namespace
 

@@ -7,48 +7,17 @@
 namespace quern::vulkan {
 namespace {
 
-std::string check_cache(const Tensor& cache) {
-  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0)
-    return concat(describe(cache), "; f32, f16, bf16, q8_0 and q4_0 are taken");
-  if (std::string r = first_of({check_rank(cache, 4), sdk::check_packed_rows(cache)}); !r.empty()) return r;
-  if ((cache.ranged & ~1u) != 0 || cache.dims[2] < 1 || cache.dims[3] < 1)
-    return concat(describe(cache), "; only its number of pages may be ranged");
-  return {};
-}
-std::string check_numbers(const Tensor& t, std::int64_t count) { return first_of({check_rank(t, 1), check_vector(t, QUERN_I32, count)}); }
-std::string check_pages(const Tensor& block_table, const Tensor& slot, std::int64_t rows) {
-  return first_of({check_dtype(block_table, QUERN_I32), check_rank(block_table, 2), check_contiguous(block_table),
-                   check_numbers(slot, rows)});
+/// The indices into a cache are packed, and so is the vector of a slot.
+std::string check_pages(const Tensor& cache, std::initializer_list<const Tensor*> indices) {
+  std::string reason = sdk::check_packed_rows(cache);
+  for (const Tensor* t : indices) reason = first_of({reason, check_contiguous(*t)});
+  return reason;
 }
 
 std::string refuse_attention(const Call& call) {
-  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &blocks = call.input(3), &lengths = call.input(6),
-               &mask = call.input(7), &sinks = call.input(8), &y = call.output(0);
-  if (std::string r = first_of({check_floats(q), check_floats(y), check_rank(q, 3), check_rank(y, 3), check_cache(k), check_cache(v),
-                                sdk::check_packed_rows(q), sdk::check_packed_rows(y)});
-      !r.empty())
-    return r;
-  if (std::string r =
-          first_of({check_dim(k, 3, q.dims[2]), check_dim(v, 0, k.dims[0]), check_dim(v, 1, k.dims[1]), check_dim(v, 2, k.dims[2]),
-                    check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.dims[3]),
-                    check_pages(blocks, call.input(4), q.dims[0]), check_numbers(call.input(5), q.dims[0])});
-      !r.empty())
-    return r;
-  if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0)
-    return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
-  if (lengths.present()) {
-    if (std::string r = check_numbers(lengths, blocks.dims[0]); !r.empty()) return r;
-  } else if (!call.flag(QUERN_KEY_CAUSAL)) {
-    return "without causal, kv_len says how many keys a sequence has";
-  }
-  if (mask.present()) {
-    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8)
-      return concat(describe(mask), "; a mask is f32, f16 or u8");
-    if (std::string r = first_of({check_rank(mask, 2), sdk::check_packed_rows(mask), check_dim(mask, 0, q.dims[0])}); !r.empty()) return r;
-  }
-  if (sinks.present())
-    if (std::string r = first_of({check_floats(sinks), check_rank(sinks, 1), check_dim(sinks, 0, q.dims[1])}); !r.empty()) return r;
-  return call.integer(QUERN_KEY_WINDOW) < 0 ? "window is below 0" : "";
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &mask = call.input(7), &y = call.output(0);
+  return first_of({check_pages(k, {&call.input(3), &call.input(4), &call.input(5), &call.input(6)}), sdk::check_packed_rows(v),
+                   sdk::check_packed_rows(q), sdk::check_packed_rows(y), sdk::check_packed_rows(mask)});
 }
 
 AttentionParams attention_params(const Call& call, Launcher& launcher) {
@@ -141,9 +110,8 @@ KvParams cache_params(const Tensor& cache, const Tensor& block_table, Launcher& 
 }
 
 std::string refuse_kv_write(const Call& call) {
-  const Tensor &x = call.input(0), &cache = call.output(0);
-  return first_of({check_floats(x), check_rank(x, 3), check_cache(cache), check_dim(cache, 1, x.dims[1]), check_dim(cache, 3, x.dims[2]),
-                   check_pages(call.input(1), call.input(2), x.dims[0]), check_numbers(call.input(3), x.dims[0]),
+  const Tensor& x = call.input(0);
+  return first_of({check_pages(call.output(0), {&call.input(1), &call.input(2), &call.input(3)}),
                    x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""});
 }
 void emit_kv_write(const Call& call, Launcher& launcher) {
@@ -162,18 +130,13 @@ void emit_kv_write(const Call& call, Launcher& launcher) {
                   {static_cast<std::int32_t>(cache.dtype)});
 }
 
-std::string check_caches(const Call& call) {
+std::string check_caches(const Call& call, std::initializer_list<const Tensor*> indices) {
   const Tensor &from = call.input(0), &to = call.output(0);
-  if (std::string r = first_of({check_cache(from), check_cache(to), check_dtype(to, from.dtype), check_same_shape(from, to)}); !r.empty())
-    return r;
   for (std::uint32_t d = 0; d < 4; ++d)
     if (from.strides[d] != to.strides[d]) return concat(describe(from), " and ", describe(to), " lie in other steps");
-  return {};
+  return check_pages(from, indices);
 }
-std::string refuse_kv_copy(const Call& call) {
-  const std::int64_t count = call.input(1).elements();
-  return first_of({check_caches(call), check_numbers(call.input(1), count), check_numbers(call.input(2), count)});
-}
+std::string refuse_kv_copy(const Call& call) { return check_caches(call, {&call.input(1), &call.input(2)}); }
 void emit_kv_copy(const Call& call, Launcher& launcher) {
   const Tensor& cache = call.output(0);
   KvParams p = cache_params(cache, {}, launcher);
@@ -185,12 +148,7 @@ void emit_kv_copy(const Call& call, Launcher& launcher) {
                   {0});
 }
 
-std::string refuse_move(const Call& call) {
-  const std::int64_t count = call.input(2).elements();
-  if (std::string r = check_caches(call); !r.empty()) return r;
-  return first_of({check_pages(call.input(1), call.input(2), count), check_numbers(call.input(3), count),
-                   check_numbers(call.input(4), count)});
-}
+std::string refuse_move(const Call& call) { return check_caches(call, {&call.input(1), &call.input(2), &call.input(3), &call.input(4)}); }
 void emit_move(const Call& call, Launcher& launcher) {
   KvParams p = cache_params(call.output(0), call.input(1), launcher);
   p.row_slot = call.input(2).data;

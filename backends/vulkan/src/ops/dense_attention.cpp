@@ -5,7 +5,6 @@
 #include "tables.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace quern::vulkan {
 namespace {
@@ -55,55 +54,6 @@ class DenseCall {
 /// Attributes of dense calls alone; 0 in others.
 std::int64_t query_offset(const Call& call) { return call.attributes->number(QUERN_KEY_QUERY_OFFSET).i; }
 double max_bias(const Call& call) { return call.attributes->number(QUERN_KEY_MAX_BIAS).f; }
-
-std::string check_heads(const Tensor& t) {
-  if (std::string r = first_of({check_floats(t), check_rank(t, 4)}); !r.empty()) return r;
-  return (t.ranged & 12u) != 0 ? concat(describe(t), "; its heads and head size are fixed") : std::string();
-}
-std::string check_lse(const Call& call, const Tensor& lse) {
-  const Tensor& q = call.input(q_in);
-  return first_of({check_floats(lse), check_rank(lse, 3), check_dim(lse, 0, q.dims[0]), check_dim(lse, 1, q.dims[1]),
-                   check_dim(lse, 2, q.dims[2])});
-}
-std::string check_rows(const Call& call, const Tensor& y) {
-  const Tensor &q = call.input(q_in), &v = call.input(v_in);
-  return first_of({check_heads(y), check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, q.dims[2]),
-                   check_dim(y, 3, v.dims[3])});
-}
-/// [b, heads, t, u], which a mask broadcasts to.
-Tensor score_shape(const Tensor& q, const Tensor& k) {
-  Tensor s;
-  s.rank = 4;
-  s.dims[0] = q.dims[0];
-  s.dims[1] = q.dims[2];
-  s.dims[2] = q.dims[1];
-  s.dims[3] = k.dims[1];
-  return s;
-}
-
-std::string check_dense(const Call& call, const Tensor& mask, const Tensor& sinks) {
-  const Tensor &q = call.input(q_in), &k = call.input(k_in), &v = call.input(v_in);
-  if (std::string r = first_of({check_heads(q), check_heads(k), check_heads(v)}); !r.empty()) return r;
-  if (std::string r = first_of({check_dim(k, 0, q.dims[0]), check_dim(k, 3, q.dims[3]), check_dim(v, 0, k.dims[0]),
-                                check_dim(v, 1, k.dims[1]), check_dim(v, 2, k.dims[2])});
-      !r.empty())
-    return r;
-  if (k.dims[2] < 1 || q.dims[2] % k.dims[2] != 0) return concat(describe(q), ": its heads are a multiple of the ", k.dims[2], " of k");
-  if (q.dims[3] > most_elements || v.dims[3] > most_elements)
-    return concat("heads of ", q.dims[3], " and ", v.dims[3], " elements; at most ", most_elements, " are taken");
-  if (q.rows() >= std::int64_t{1} << 31 || k.rows() >= std::int64_t{1} << 31) return "fewer than 2^31 rows are taken";
-  if (sinks.present())
-    if (std::string r = first_of({check_floats(sinks), check_rank(sinks, 1), check_dim(sinks, 0, q.dims[2])}); !r.empty()) return r;
-  if (mask.present()) {
-    if (!is_float(mask.dtype) && mask.dtype != QUERN_U8) return concat(describe(mask), "; a mask is f32, f16, bf16 or u8");
-    if (mask.rank < 2 || !sdk::broadcasts(mask, score_shape(q, k)) || mask.last() != k.dims[1])
-      return concat(describe(mask), " does not broadcast to batch, heads, queries and keys");
-  }
-  if (!std::isfinite(call.real(QUERN_KEY_SCALE))) return "scale is finite";
-  if (query_offset(call) < 0 || call.integer(QUERN_KEY_WINDOW) < 0) return "query_offset and window are 0 or more";
-  if (!(call.real(QUERN_KEY_SOFTCAP) >= 0) || !(max_bias(call) >= 0)) return "softcap and max_bias are 0 or more";
-  return {};
-}
 
 View view_of(const Tensor& t) {
   View v{};
@@ -205,26 +155,12 @@ std::int64_t backward_turns(const Call& given) {
                    turns_of(given, k.rows(), q.dims[1] * group, q.dims[3], dv)});
 }
 
-/// What is not as a dense call has it; ranks too, since a tensor of the most dims has no room for a batch.
 std::string check_ragged(const Call& call) {
   if (!is_ragged(call)) return {};
-  const bool backward = call.op == QUERN_OP_ATTENTION_RAGGED_BACKWARD;
-  const auto check_ranks = [](const Tensor& t, bool is_lse) { return t.present() ? check_rank(t, is_lse ? 2 : 3) : std::string(); };
-  for (std::size_t i = 0; i < call.inputs.size(); ++i)
-    if (i != start_in)
-      if (std::string r = check_ranks(call.input(i), i == start_in + 2); !r.empty()) return r;
-  for (std::size_t i = 0; i < call.outputs.size(); ++i)
-    if (std::string r = check_ranks(call.output(i), !backward && i == 1); !r.empty()) return r;
   const Tensor& start = call.input(start_in);
-  if (std::string r = first_of({check_dtype(start, QUERN_I32), check_rank(start, 1), check_contiguous(start),
-                                check_dim(call.input(k_in), 0, call.input(q_in).dims[0])});
-      !r.empty())
-    return r;
-  if (start.dims[0] < 1) return concat(describe(start), "; it has the end of the rows behind the start of each example");
   const std::int64_t heads = call.input(q_in).dims[1];  // each example begins a tile of its own for each of them
-  return start.dims[0] * heads >= std::int64_t{1} << 31
-             ? concat("examples times heads are ", start.dims[0] * heads, "; fewer than 2^31 are taken")
-             : "";
+  const std::string many = concat("examples times heads are ", start.dims[0] * heads, "; fewer than 2^31 are taken");
+  return first_of({check_contiguous(start), start.dims[0] * heads >= std::int64_t{1} << 31 ? many : ""});
 }
 
 /// A launch that looks whether a ragged call's examples may lie as they do, and where they are for the kernels. False: it is no ragged call.
@@ -240,13 +176,13 @@ bool find_examples(const Call& given, DenseParams& p, Launcher& launcher) {
   return true;
 }
 
-std::string refuse_forward(const Call& given) {
+std::string refuse_dense(const Call& given) {
   if (std::string r = check_ragged(given); !r.empty()) return r;
   const DenseCall dense(given);
-  const Call& call = dense.call();
-  const Tensor& lse = call.output(1);
-  if (std::string r = first_of({check_dense(call, call.input(3), call.input(4)), check_rows(call, call.output(0))}); !r.empty()) return r;
-  return lse.present() ? check_lse(call, lse) : std::string();
+  const Tensor &q = dense.call().input(q_in), &k = dense.call().input(k_in), &v = dense.call().input(v_in);
+  if (q.dims[3] > most_elements || v.dims[3] > most_elements)
+    return concat("heads of ", q.dims[3], " and ", v.dims[3], " elements; at most ", most_elements, " are taken");
+  return q.rows() >= std::int64_t{1} << 31 || k.rows() >= std::int64_t{1} << 31 ? "fewer than 2^31 rows are taken" : "";
 }
 std::uint64_t scratch_forward(const Call& call) { return is_ragged(call) ? valid_bytes : 0; }
 void emit_forward(const Call& given, Launcher& launcher) {
@@ -259,18 +195,6 @@ void emit_forward(const Call& given, Launcher& launcher) {
   launch_attention("attention_dense", p, ragged, 0, launcher);
 }
 
-std::string refuse_backward(const Call& given) {
-  if (std::string r = check_ragged(given); !r.empty()) return r;
-  const DenseCall dense(given);
-  const Call& call = dense.call();
-  if (std::string r = first_of({check_dense(call, call.input(6), call.input(7)), check_rows(call, call.input(y_in)),
-                                check_rows(call, call.input(dy_in)), check_lse(call, call.input(lse_in))});
-      !r.empty())
-    return r;
-  for (std::size_t i = 0; i < 3; ++i)
-    if (std::string r = first_of({check_heads(call.output(i)), check_same_shape(call.output(i), call.input(i))}); !r.empty()) return r;
-  return {};
-}
 std::uint64_t scratch_backward(const Call& call) { return scratch_forward(call) + static_cast<std::uint64_t>(call.input(q_in).rows()) * 4; }
 /// A number a query, one behind the other.
 View dots_of(const Tensor& q, std::uint64_t memory, bool ragged) {
@@ -301,17 +225,16 @@ void emit_attention_backward(const Call& given, Launcher& launcher) {
 }
 
 constexpr Op dense_attention_table[] = {
-    offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_forward, emit_forward)
+    offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_dense, emit_forward)
         .with_turns(forward_turns)
         .with_shared(least_shared_bytes),
-    offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_backward, emit_attention_backward, scratch_backward)
+    offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_dense, emit_attention_backward, scratch_backward)
         .with_turns(backward_turns)
         .with_shared(least_shared_bytes),
-    offer(QUERN_OP_ATTENTION_RAGGED, "attention_ragged.vulkan", refuse_forward, emit_forward, scratch_forward)
+    offer(QUERN_OP_ATTENTION_RAGGED, "attention_ragged.vulkan", refuse_dense, emit_forward, scratch_forward)
         .with_turns(forward_turns)
         .with_shared(least_shared_bytes),
-    offer(QUERN_OP_ATTENTION_RAGGED_BACKWARD, "attention_ragged_backward.vulkan", refuse_backward, emit_attention_backward,
-          scratch_backward)
+    offer(QUERN_OP_ATTENTION_RAGGED_BACKWARD, "attention_ragged_backward.vulkan", refuse_dense, emit_attention_backward, scratch_backward)
         .with_turns(backward_turns)
         .with_shared(least_shared_bytes),
 };

@@ -39,14 +39,6 @@ void launch(const Tensor& a, const Tensor& b, const Tensor& y, float s, float t,
   });
 }
 
-std::string refuse_unary(const Call& call) {
-  const Tensor &x = call.input(0), &y = call.output(0);
-  return first_of({check_floats(x), check_floats(y), check_same_shape(x, y)});
-}
-std::string refuse_clamp(const Call& call) {
-  const double low = call.real(QUERN_KEY_MIN), high = call.real(QUERN_KEY_MAX);
-  return low > high ? concat("min is ", low, ", above max, which is ", high) : refuse_unary(call);
-}
 void emit_unary(const Call& call, Launcher& launcher) {
   float s = 1, t = 0;
   if (call.op == QUERN_OP_SCALE) {
@@ -59,35 +51,18 @@ void emit_unary(const Call& call, Launcher& launcher) {
   launch(call.input(0), {}, call.output(0), s, t, static_cast<std::int32_t>(call.op), 0, launcher);
 }
 
-std::string refuse_binary(const Call& call) {
-  const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
-  if (!sdk::broadcasts(b, a)) return concat(describe(b), " does not broadcast to ", describe(a));
-  return first_of({check_floats(a), check_floats(b), check_floats(y), check_same_shape(a, y)});
-}
 void emit_binary(const Call& call, Launcher& launcher) {
   const float alpha = call.op == QUERN_OP_ADD ? call.number(QUERN_KEY_ALPHA) : 1.0f;
   launch(call.input(0), call.input(1), call.output(0), alpha, 0, static_cast<std::int32_t>(call.op), 0, launcher);
 }
 
-std::string refuse_kind(const Call& call, std::int64_t most) {
-  const std::int64_t kind = call.integer(QUERN_KEY_KIND);
-  return kind < 0 || kind > most ? concat("kind is ", kind, "; there are 0 to ", most) : std::string();
-}
-std::string refuse_gelu(const Call& call) { return first_of({refuse_kind(call, 2), refuse_unary(call)}); }
 void emit_activation(const Call& call, Launcher& launcher) {
   launch(call.input(0), {}, call.output(0), 1, 0, activate, kind_of(call), launcher);
 }
 
-std::string refuse_slope(const Call& call) {
-  const Tensor &x = call.input(0), &dy = call.input(1), &dx = call.output(0);
-  return first_of({check_floats(x), check_floats(dy), check_floats(dx), check_same_shape(x, dx), check_same_shape(dy, dx)});
-}
-std::string refuse_gelu_slope(const Call& call) { return first_of({refuse_kind(call, 2), refuse_slope(call)}); }
 void emit_slope(const Call& call, Launcher& launcher) {
   launch(call.input(0), call.input(1), call.output(0), 1, 0, slope, kind_of(call), launcher);
 }
-
-std::string refuse_fill(const Call& call) { return call.output(0).dtype == QUERN_I32 ? "" : check_floats(call.output(0)); }
 
 /// The bits of an attribute in the dtype of an element.
 std::uint32_t bits_of(double value, quern_dtype dtype) {
@@ -123,16 +98,6 @@ Factors factors_of(const Call& call, const Tensor& dgate, const Tensor& dup) {
   const bool swapped = call.flag(QUERN_KEY_SWAPPED);
   return {half(gate, swapped), half(gate, !swapped), half(dgate, swapped), half(dgate, !swapped)};
 }
-std::string refuse_halves(const Call& call, const Tensor& y) {
-  const Tensor &gate = call.input(0), &up = call.input(1);
-  if (y.rank == 0) return "glu needs at least one dimension";
-  if (!std::isfinite(call.real(QUERN_KEY_ALPHA))) return concat("alpha is ", call.real(QUERN_KEY_ALPHA), "; it is finite");
-  if (std::string r = first_of({refuse_kind(call, 4), check_floats(gate), check_floats(y)}); !r.empty()) return r;
-  if (up.present()) return first_of({check_floats(up), check_same_shape(gate, y), check_same_shape(up, y)});
-  std::string reason = first_of({check_rank(gate, y.rank), check_dim(gate, y.rank - 1, 2 * y.last())});
-  for (std::uint32_t d = 0; reason.empty() && d + 1 < y.rank; ++d) reason = check_dim(gate, d, y.dims[d]);
-  return reason;
-}
 void launch_glu(const Call& call, const Factors& f, const Tensor& y, bool backward, Launcher& launcher) {
   for_each_part(y, {&f.gate, &f.up, &y, &f.dgate, &f.dup}, [&](const Shape& shape, const View* v) {
     const float limit = call.number(QUERN_KEY_LIMIT);
@@ -142,46 +107,38 @@ void launch_glu(const Call& call, const Factors& f, const Tensor& y, bool backwa
   });
 }
 
-std::string refuse_glu(const Call& call) { return refuse_halves(call, call.output(0)); }
 void emit_glu(const Call& call, Launcher& launcher) { launch_glu(call, factors_of(call, {}, {}), call.output(0), false, launcher); }
 
-std::string refuse_glu_backward(const Call& call) {
-  const Tensor &gate = call.input(0), &up = call.input(1), &dy = call.input(2), &dgate = call.output(0), &dup = call.output(1);
-  if (std::string r = first_of({refuse_halves(call, dy), check_floats(dgate), check_same_shape(dgate, gate)}); !r.empty()) return r;
-  if (!dup.present()) return {};
-  if (!up.present()) return "dup is wanted but there is no up; dgate holds both gradients";
-  return first_of({check_floats(dup), check_same_shape(dup, up)});
-}
 void emit_glu_backward(const Call& call, Launcher& launcher) {
   launch_glu(call, factors_of(call, call.output(0), call.output(1)), call.input(2), true, launcher);
 }
 
 constexpr Op elementwise_table[] = {
-    offer(QUERN_OP_ADD, "add.vulkan", refuse_binary, emit_binary),
-    offer(QUERN_OP_SUB, "sub.vulkan", refuse_binary, emit_binary),
-    offer(QUERN_OP_MUL, "mul.vulkan", refuse_binary, emit_binary),
-    offer(QUERN_OP_DIV, "div.vulkan", refuse_binary, emit_binary),
-    offer(QUERN_OP_SCALE, "scale.vulkan", refuse_unary, emit_unary),
-    offer(QUERN_OP_NEG, "neg.vulkan", refuse_unary, emit_unary),
-    offer(QUERN_OP_SQR, "sqr.vulkan", refuse_unary, emit_unary),
-    offer(QUERN_OP_SQRT, "sqrt.vulkan", refuse_unary, emit_unary),
-    offer(QUERN_OP_ABS, "abs.vulkan", refuse_unary, emit_unary),
-    offer(QUERN_OP_CLAMP, "clamp.vulkan", refuse_clamp, emit_unary),
-    offer(QUERN_OP_FILL, "fill.vulkan", refuse_fill, emit_fill),
-    offer(QUERN_OP_SILU, "silu.vulkan", refuse_unary, emit_activation),
-    offer(QUERN_OP_GELU, "gelu.vulkan", refuse_gelu, emit_activation),
-    offer(QUERN_OP_RELU, "relu.vulkan", refuse_unary, emit_activation),
-    offer(QUERN_OP_RELU_SQR, "relu_sqr.vulkan", refuse_unary, emit_activation),
-    offer(QUERN_OP_SIGMOID, "sigmoid.vulkan", refuse_unary, emit_activation),
-    offer(QUERN_OP_TANH, "tanh.vulkan", refuse_unary, emit_activation),
-    offer(QUERN_OP_GLU, "glu.vulkan", refuse_glu, emit_glu),
-    offer(QUERN_OP_SILU_BACKWARD, "silu_backward.vulkan", refuse_slope, emit_slope),
-    offer(QUERN_OP_GELU_BACKWARD, "gelu_backward.vulkan", refuse_gelu_slope, emit_slope),
-    offer(QUERN_OP_RELU_BACKWARD, "relu_backward.vulkan", refuse_slope, emit_slope),
-    offer(QUERN_OP_RELU_SQR_BACKWARD, "relu_sqr_backward.vulkan", refuse_slope, emit_slope),
-    offer(QUERN_OP_SIGMOID_BACKWARD, "sigmoid_backward.vulkan", refuse_slope, emit_slope),
-    offer(QUERN_OP_TANH_BACKWARD, "tanh_backward.vulkan", refuse_slope, emit_slope),
-    offer(QUERN_OP_GLU_BACKWARD, "glu_backward.vulkan", refuse_glu_backward, emit_glu_backward),
+    offer(QUERN_OP_ADD, "add.vulkan", nullptr, emit_binary),
+    offer(QUERN_OP_SUB, "sub.vulkan", nullptr, emit_binary),
+    offer(QUERN_OP_MUL, "mul.vulkan", nullptr, emit_binary),
+    offer(QUERN_OP_DIV, "div.vulkan", nullptr, emit_binary),
+    offer(QUERN_OP_SCALE, "scale.vulkan", nullptr, emit_unary),
+    offer(QUERN_OP_NEG, "neg.vulkan", nullptr, emit_unary),
+    offer(QUERN_OP_SQR, "sqr.vulkan", nullptr, emit_unary),
+    offer(QUERN_OP_SQRT, "sqrt.vulkan", nullptr, emit_unary),
+    offer(QUERN_OP_ABS, "abs.vulkan", nullptr, emit_unary),
+    offer(QUERN_OP_CLAMP, "clamp.vulkan", nullptr, emit_unary),
+    offer(QUERN_OP_FILL, "fill.vulkan", nullptr, emit_fill),
+    offer(QUERN_OP_SILU, "silu.vulkan", nullptr, emit_activation),
+    offer(QUERN_OP_GELU, "gelu.vulkan", nullptr, emit_activation),
+    offer(QUERN_OP_RELU, "relu.vulkan", nullptr, emit_activation),
+    offer(QUERN_OP_RELU_SQR, "relu_sqr.vulkan", nullptr, emit_activation),
+    offer(QUERN_OP_SIGMOID, "sigmoid.vulkan", nullptr, emit_activation),
+    offer(QUERN_OP_TANH, "tanh.vulkan", nullptr, emit_activation),
+    offer(QUERN_OP_GLU, "glu.vulkan", nullptr, emit_glu),
+    offer(QUERN_OP_SILU_BACKWARD, "silu_backward.vulkan", nullptr, emit_slope),
+    offer(QUERN_OP_GELU_BACKWARD, "gelu_backward.vulkan", nullptr, emit_slope),
+    offer(QUERN_OP_RELU_BACKWARD, "relu_backward.vulkan", nullptr, emit_slope),
+    offer(QUERN_OP_RELU_SQR_BACKWARD, "relu_sqr_backward.vulkan", nullptr, emit_slope),
+    offer(QUERN_OP_SIGMOID_BACKWARD, "sigmoid_backward.vulkan", nullptr, emit_slope),
+    offer(QUERN_OP_TANH_BACKWARD, "tanh_backward.vulkan", nullptr, emit_slope),
+    offer(QUERN_OP_GLU_BACKWARD, "glu_backward.vulkan", nullptr, emit_glu_backward),
 };
 
 }  // namespace

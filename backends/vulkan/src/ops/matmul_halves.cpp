@@ -2,6 +2,7 @@
 // at a time, decoded first where it is of blocks. What y, c and alpha ask for beyond rows of f32 is a step of its own. A long k with few tiles is
 // cut into parts that run side by side, each with operands of its own; that step adds their sums in order.
 #include "matmul_halves.hpp"
+#include "../shaders/modes.h"
 
 #include "../gemm.hpp"
 #include "matmul_tiles.hpp"
@@ -21,8 +22,6 @@ constexpr std::int64_t product_part = 512;      // of k, which a part has at the
 constexpr std::int64_t most_product_parts = 32;
 constexpr std::int64_t groups_at_once = 256;  // fewer tiles are cut into parts of k; twice as many workgroups convert
 constexpr std::int64_t part_alignment = 256;
-
-enum : std::int32_t { both_passes = 0, measure_shares = 1, convert_shares = 2 };  // as in shaders/operand_f16.comp
 
 std::int64_t up_to(std::int64_t count, std::int64_t of) { return (count + of - 1) / of * of; }
 
@@ -106,10 +105,10 @@ void convert(std::uint64_t x, std::int64_t row, std::int64_t step, std::int32_t 
   Launcher::Grid grid = launcher.rows(groups);
   grid.y = p.shares;
   const std::int32_t across = std::abs(row) < std::abs(step) ? 1 : 0;
-  if (p.shares == 1) return launcher.launch("operand_f16", 256, grid, p, {dtype, across, both_passes});
-  launcher.launch("operand_f16", 256, grid, p, {dtype, across, measure_shares});
+  if (p.shares == 1) return launcher.launch("operand_f16", 256, grid, p, {dtype, across, operand_both});
+  launcher.launch("operand_f16", 256, grid, p, {dtype, across, operand_measure});
   launcher.barrier();
-  launcher.launch("operand_f16", 256, grid, p, {dtype, across, convert_shares});
+  launcher.launch("operand_f16", 256, grid, p, {dtype, across, operand_convert});
 }
 
 /// `rows` rows from `row` on times `outputs` outputs from `output` on, both converted.

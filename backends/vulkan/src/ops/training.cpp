@@ -1,6 +1,7 @@
 // Losses and their gradients, gradients of norms, optimisers.
 #include "elementwise.hpp"
 #include "tables.hpp"
+#include "../shaders/modes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,33 +9,12 @@
 namespace quern::vulkan {
 namespace {
 
-std::string check_number(const Tensor& t, quern_dtype dtype) { return first_of({check_rank(t, 1), check_vector(t, dtype, 1)}); }
-
 // Norms.
-constexpr std::int32_t rms = 0, layer = 1, l2 = 2;  // as in shaders/norm_backward.comp
-constexpr std::int32_t measure = 0, columns = 1, gradients = 2, store_sums = 3;
-
-std::string check_norm(const Call& call, const Tensor& dy) {
-  const Tensor &x = call.input(0), &dx = call.output(0);
-  if (std::string r = first_of({check_floats(x), check_floats(dy), check_floats(dx), check_same_shape(dy, x), check_same_shape(dx, x)});
-      !r.empty())
-    return r;
-  if (x.rank == 0) return "a norm takes rows";
-  return call.number(QUERN_KEY_EPSILON) > 0 ? "" : concat("epsilon is ", call.real(QUERN_KEY_EPSILON), "; it is above 0");
-}
-std::string check_sum(const Tensor& t, const Tensor& x) {
-  return t.present() ? first_of({check_rank(t, 1), check_vector(t, QUERN_F32, x.last())}) : std::string();
-}
-std::string refuse_l2(const Call& call) { return check_norm(call, call.input(1)); }
 std::string refuse_weighted(const Call& call) {
-  const Tensor &x = call.input(0), &weight = call.input(1), &dweight = call.output(1);
-  if (std::string r =
-          first_of({check_norm(call, call.input(2)), check_sum(weight, x), check_sum(dweight, x), check_sum(call.output(2), x)});
-      !r.empty())
-    return r;
-  if (dweight.present() && !weight.present()) return "dweight is wanted but there is no weight";
+  const Tensor& x = call.input(0);
   if (call.predicate.present() && x.rank < 2) return "x has one dimension; it takes a predicate of one element";
-  return x.rows() >= std::int64_t{1} << 30 ? concat(describe(x), "; fewer than 2^30 rows are taken") : std::string();
+  if (x.rows() >= std::int64_t{1} << 30) return concat(describe(x), "; fewer than 2^30 rows are taken");
+  return first_of({check_contiguous(call.input(1)), check_contiguous(call.output(1)), check_contiguous(call.output(2))});
 }
 std::uint64_t stats_bytes(const Tensor& x) { return (static_cast<std::uint64_t>(x.rows()) * 8 + 255) / 256 * 256; }
 /// Parts of rows whose columns are summed side by side, as shaders/norm_backward.comp has them.
@@ -50,7 +30,7 @@ std::uint64_t scratch_norm(const Call& call) {
 
 void emit_norm(const Call& call, const Tensor& weight, const Tensor& dy, std::int32_t kind, Launcher& launcher) {
   const Tensor &x = call.input(0), &dx = call.output(0), &dweight = call.output(1), &dbias = call.output(2);
-  const bool sums = kind != l2 && (dweight.present() || dbias.present());
+  const bool sums = kind != norm_l2 && (dweight.present() || dbias.present());
   if (sums && x.rows() == 0 && !call.flag(QUERN_KEY_ACCUMULATE))
     for (const Tensor* t : {&dweight, &dbias})
       if (t->present()) fill_view(*t, 0, launcher);
@@ -67,54 +47,33 @@ void emit_norm(const Call& call, const Tensor& weight, const Tensor& dy, std::in
     p.n = static_cast<uint>(x.last());
     p.rows_a_predicate = x.rank < 2 || x.dims[0] == 0 ? 1 : std::max<uint>(1, static_cast<uint>(x.rows() / x.dims[0]));
     p.epsilon = call.number(QUERN_KEY_EPSILON);
-    if (kind == rms && weight.present()) p.offset = call.number(QUERN_KEY_WEIGHT_OFFSET);
-    if (kind != l2) {
+    if (kind == norm_rms && weight.present()) p.offset = call.number(QUERN_KEY_WEIGHT_OFFSET);
+    if (kind != norm_l2) {
       p.dweight = dweight.data;
       p.dbias = dbias.data;
       p.accumulate = call.flag(QUERN_KEY_ACCUMULATE) ? 1 : 0;
     }
     const std::uint32_t threads = launcher.row_threads(x.last());
-    launcher.launch("norm_backward", threads, launcher.rows(rows.count), p, {kind, measure});
+    launcher.launch("norm_backward", threads, launcher.rows(rows.count), p, {kind, norm_measure});
     launcher.barrier();
     if (sums) {
       Launcher::Grid grid = launcher.spread(p.n);
       grid.y = norm_parts(rows.count);
-      launcher.launch("norm_backward", launcher.item_threads(), grid, p, {kind, columns});
+      launcher.launch("norm_backward", launcher.item_threads(), grid, p, {kind, norm_columns});
       launcher.barrier();
     }
-    launcher.launch("norm_backward", threads, launcher.rows(rows.count), p, {kind, gradients});
+    launcher.launch("norm_backward", threads, launcher.rows(rows.count), p, {kind, norm_gradients});
     if (sums) {
       launcher.barrier();
-      launcher.launch("norm_backward", launcher.item_threads(), launcher.spread(p.n), p, {kind, store_sums});
+      launcher.launch("norm_backward", launcher.item_threads(), launcher.spread(p.n), p, {kind, norm_store_sums});
     }
   });
 }
-void emit_rms(const Call& call, Launcher& launcher) { emit_norm(call, call.input(1), call.input(2), rms, launcher); }
-void emit_layer(const Call& call, Launcher& launcher) { emit_norm(call, call.input(1), call.input(2), layer, launcher); }
-void emit_l2(const Call& call, Launcher& launcher) { emit_norm(call, {}, call.input(1), l2, launcher); }
+void emit_rms(const Call& call, Launcher& launcher) { emit_norm(call, call.input(1), call.input(2), norm_rms, launcher); }
+void emit_layer(const Call& call, Launcher& launcher) { emit_norm(call, call.input(1), call.input(2), norm_layer, launcher); }
+void emit_l2(const Call& call, Launcher& launcher) { emit_norm(call, {}, call.input(1), norm_l2, launcher); }
 
 // Losses.
-constexpr std::int32_t entropy = 0, entropy_backward = 1, mean_of_masked = 2, mean_backward = 3;  // as in shaders/loss.comp
-
-std::string check_rows(const Tensor& t, quern_dtype dtype, std::int64_t rows) {
-  return first_of({check_dtype(t, dtype), check_rank(t, 1), check_dim(t, 0, rows)});
-}
-std::string check_loss(const Call& call, const Tensor& loss, const Tensor& lse) {
-  const Tensor& x = call.input(0);
-  if (std::string r = first_of({check_floats(x), check_rank(x, 2)}); !r.empty()) return r;
-  if (std::string r = first_of({check_rows(call.input(1), QUERN_I32, x.dims[0]), check_rows(loss, QUERN_F32, x.dims[0]),
-                                check_rows(lse, QUERN_F32, x.dims[0])});
-      !r.empty())
-    return r;
-  const double smoothing = call.real(QUERN_KEY_SMOOTHING), z_loss = call.real(QUERN_KEY_Z_LOSS);
-  if (!(smoothing >= 0.0) || smoothing > 1.0) return concat("smoothing is ", smoothing, "; it is 0 to 1");
-  return z_loss >= 0.0 ? "" : concat("z_loss is ", z_loss, "; it is 0 or more");
-}
-std::string refuse_entropy(const Call& call) { return check_loss(call, call.output(0), call.output(1)); }
-std::string refuse_entropy_backward(const Call& call) {
-  return first_of({check_loss(call, call.input(3), call.input(2)), check_floats(call.output(0)),
-                   check_same_shape(call.output(0), call.input(0))});
-}
 LossParams loss_params(const Call& call, const Tensor& label, const Tensor& loss, const Tensor& lse, Launcher& launcher) {
   LossParams p{};
   p.label = label.data;
@@ -147,16 +106,11 @@ void emit_loss(const Call& call, const Tensor& loss, const Tensor& lse, const Te
   p.z_loss = call.number(QUERN_KEY_Z_LOSS);
   launcher.launch("loss", launcher.row_threads(x.dims[1]), launcher.rows(x.dims[0]), p, {op});
 }
-void emit_entropy(const Call& call, Launcher& launcher) { emit_loss(call, call.output(0), call.output(1), {}, entropy, launcher); }
+void emit_entropy(const Call& call, Launcher& launcher) { emit_loss(call, call.output(0), call.output(1), {}, loss_entropy, launcher); }
 void emit_entropy_backward(const Call& call, Launcher& launcher) {
-  emit_loss(call, call.input(3), call.input(2), call.output(0), entropy_backward, launcher);
+  emit_loss(call, call.input(3), call.input(2), call.output(0), loss_entropy_backward, launcher);
 }
 
-std::string refuse_masked_mean(const Call& call) {
-  const Tensor& x = call.input(0);
-  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 1), check_rows(call.input(1), QUERN_I32, x.elements()),
-                   check_number(call.output(0), QUERN_F32), check_number(call.output(1), QUERN_F32)});
-}
 void emit_masked_mean(const Call& call, Launcher& launcher) {
   const Tensor& x = call.input(0);
   LossParams p = loss_params(call, call.input(1), call.output(0), call.output(1), launcher);
@@ -164,12 +118,7 @@ void emit_masked_mean(const Call& call, Launcher& launcher) {
   p.x_dtype = QUERN_F32;
   p.x_step = static_cast<int>(x.strides[0]);
   p.n = static_cast<uint>(x.dims[0]);
-  launcher.launch("loss", launcher.row_threads(x.dims[0]), {1, 1, 1}, p, {mean_of_masked});
-}
-std::string refuse_masked_mean_backward(const Call& call) {
-  const Tensor &mask = call.input(0), &dx = call.output(0);
-  return first_of({check_dtype(mask, QUERN_I32), check_rank(mask, 1), check_number(call.input(1), QUERN_F32),
-                   check_number(call.input(2), QUERN_F32), check_rows(dx, QUERN_F32, mask.elements())});
+  launcher.launch("loss", launcher.row_threads(x.dims[0]), {1, 1, 1}, p, {loss_masked_mean});
 }
 void emit_masked_mean_backward(const Call& call, Launcher& launcher) {
   const Tensor& dx = call.output(0);
@@ -177,20 +126,10 @@ void emit_masked_mean_backward(const Call& call, Launcher& launcher) {
   p.y = dx.data;
   p.y_step = static_cast<int>(dx.strides[0]);
   p.n = static_cast<uint>(dx.dims[0]);
-  launcher.launch("loss", launcher.item_threads(), launcher.spread(p.n), p, {mean_backward});
+  launcher.launch("loss", launcher.item_threads(), launcher.spread(p.n), p, {loss_masked_mean_backward});
 }
 
 // Optimisers.
-bool is_weight(const Tensor& t) { return t.dtype == QUERN_F32 || t.dtype == QUERN_BF16; }
-std::string check_weight(const Tensor& t, const Tensor& gradient) {
-  return is_weight(t) ? check_same_shape(t, gradient) : concat(describe(t), "; f32 or bf16 is taken");
-}
-std::string check_optional_number(const Tensor& t) { return t.present() ? check_number(t, QUERN_F32) : std::string(); }
-std::string check_factor(const Call& call, std::uint32_t key, const char* name) {
-  const double factor = call.real(key);
-  return factor >= 0.0 && factor < 1.0 ? std::string() : concat(name, " is ", factor, "; it is 0 to below 1");
-}
-
 void launch_step(const Call& call, const Tensor& m, const Tensor& v, const Tensor& master, OptimiserParams p, std::int32_t plain,
                  Launcher& launcher) {
   const Tensor &gradient = call.input(0), &w = call.output(0);
@@ -214,20 +153,6 @@ std::string check_row_parts(const Call& call) {
              : "";
 }
 
-std::string refuse_adamw(const Call& call) {
-  const Tensor& gradient = call.input(0);
-  if (std::string r =
-          first_of({check_dtype(gradient, QUERN_F32), check_number(call.input(1), QUERN_I32), check_number(call.input(2), QUERN_F32),
-                    check_optional_number(call.input(3)), check_weight(call.output(0), gradient), check_row_parts(call)});
-      !r.empty())
-    return r;
-  for (std::size_t o = 1; o < 4; ++o)
-    if (const Tensor& t = call.output(o); t.present())
-      if (std::string r = first_of({check_dtype(t, QUERN_F32), check_same_shape(t, gradient)}); !r.empty()) return r;
-  if (!(call.number(QUERN_KEY_EPSILON) > 0.0f)) return concat("epsilon is ", call.real(QUERN_KEY_EPSILON), "; it is above 0 as f32");
-  if (!(call.real(QUERN_KEY_WEIGHT_DECAY) >= 0.0)) return "weight_decay is 0 or more";
-  return first_of({check_factor(call, QUERN_KEY_BETA1, "beta1"), check_factor(call, QUERN_KEY_BETA2, "beta2")});
-}
 void emit_adamw(const Call& call, Launcher& launcher) {
   OptimiserParams p{};
   p.step = call.input(1).data;
@@ -245,17 +170,6 @@ void emit_adamw(const Call& call, Launcher& launcher) {
   launch_step(call, call.output(1), call.output(2), call.output(3), p, 0, launcher);
 }
 
-std::string refuse_sgd(const Call& call) {
-  const Tensor &gradient = call.input(0), &momentum = call.output(1);
-  if (std::string r =
-          first_of({check_weight(gradient, gradient), check_number(call.input(1), QUERN_F32), check_optional_number(call.input(2)),
-                    check_weight(call.output(0), gradient), check_factor(call, QUERN_KEY_MOMENTUM, "momentum"), check_row_parts(call)});
-      !r.empty())
-    return r;
-  if (!(call.real(QUERN_KEY_WEIGHT_DECAY) >= 0.0)) return "weight_decay is 0 or more";
-  if (momentum.present()) return check_weight(momentum, gradient);
-  return call.real(QUERN_KEY_MOMENTUM) > 0.0 ? "a momentum above 0 needs the state momentum" : "";
-}
 void emit_sgd(const Call& call, Launcher& launcher) {
   OptimiserParams p{};
   p.lr = call.input(1).data;
@@ -266,13 +180,6 @@ void emit_sgd(const Call& call, Launcher& launcher) {
 }
 
 constexpr std::int64_t groups_a_part = 128;
-constexpr std::int32_t partial_sums = 0, whole_norm = 1, scale_of_norm = 2;  // as in shaders/grad_norm.comp
-
-std::string refuse_grad_norm(const Call& call) {
-  for (std::size_t i = 0; i < call.inputs.count; ++i)
-    if (std::string r = check_floats(call.input(i)); !r.empty()) return r;
-  return first_of({check_number(call.output(0), QUERN_F32), check_number(call.output(1), QUERN_I32)});
-}
 std::uint64_t parts_of(const Tensor& t) { return static_cast<std::uint64_t>(t.elements() >> 29) + 2; }
 std::uint64_t scratch_grad_norm(const Call& call) {
   std::uint64_t parts = 0;
@@ -293,37 +200,33 @@ void emit_grad_norm(const Call& call, Launcher& launcher) {
       Launcher::Grid grid = launcher.spread(shape.count);
       grid.x = std::min(grid.x, groups_a_part);
       last.count += static_cast<uint>(grid.x);
-      launcher.launch("grad_norm", launcher.item_threads(), grid, p, {partial_sums});
+      launcher.launch("grad_norm", launcher.item_threads(), grid, p, {grad_norm_parts});
     });
   launcher.barrier();
-  launcher.launch("grad_norm", launcher.item_threads(), {1, 1, 1}, last, {whole_norm});
+  launcher.launch("grad_norm", launcher.item_threads(), {1, 1, 1}, last, {grad_norm_whole});
 }
 
-std::string refuse_clip(const Call& call) {
-  if (!(call.real(QUERN_KEY_MAX_NORM) > 0.0)) return concat("max_norm is ", call.real(QUERN_KEY_MAX_NORM), "; it is above 0");
-  return first_of({check_number(call.input(0), QUERN_F32), check_optional_number(call.input(1)), check_number(call.output(0), QUERN_F32)});
-}
 void emit_clip(const Call& call, Launcher& launcher) {
   GradNormParams p{};
   p.norm = call.input(0).data;
   p.finite = call.input(1).data;
   p.partial = call.output(0).data;
   p.max_norm = call.number(QUERN_KEY_MAX_NORM);
-  launcher.launch("grad_norm", 1, {1, 1, 1}, p, {scale_of_norm});
+  launcher.launch("grad_norm", 1, {1, 1, 1}, p, {grad_norm_scale});
 }
 
 constexpr Op training_table[] = {
     offer(QUERN_OP_RMS_NORM_BACKWARD, "rms_norm_backward.vulkan", refuse_weighted, emit_rms, scratch_norm, true),
     offer(QUERN_OP_LAYER_NORM_BACKWARD, "layer_norm_backward.vulkan", refuse_weighted, emit_layer, scratch_norm, true),
-    offer(QUERN_OP_L2_NORM_BACKWARD, "l2_norm_backward.vulkan", refuse_l2, emit_l2, scratch_norm),
-    offer(QUERN_OP_CROSS_ENTROPY, "cross_entropy.vulkan", refuse_entropy, emit_entropy, nullptr, true),
-    offer(QUERN_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward.vulkan", refuse_entropy_backward, emit_entropy_backward, nullptr, true),
-    offer(QUERN_OP_MASKED_MEAN, "masked_mean.vulkan", refuse_masked_mean, emit_masked_mean),
-    offer(QUERN_OP_MASKED_MEAN_BACKWARD, "masked_mean_backward.vulkan", refuse_masked_mean_backward, emit_masked_mean_backward),
-    offer(QUERN_OP_ADAMW, "adamw.vulkan", refuse_adamw, emit_adamw, nullptr, true),
-    offer(QUERN_OP_SGD, "sgd.vulkan", refuse_sgd, emit_sgd, nullptr, true),
-    offer(QUERN_OP_GRAD_NORM, "grad_norm.vulkan", refuse_grad_norm, emit_grad_norm, scratch_grad_norm, false, true),
-    offer(QUERN_OP_CLIP_SCALE, "clip_scale.vulkan", refuse_clip, emit_clip, nullptr, false, true),
+    offer(QUERN_OP_L2_NORM_BACKWARD, "l2_norm_backward.vulkan", nullptr, emit_l2, scratch_norm),
+    offer(QUERN_OP_CROSS_ENTROPY, "cross_entropy.vulkan", nullptr, emit_entropy, nullptr, true),
+    offer(QUERN_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward.vulkan", nullptr, emit_entropy_backward, nullptr, true),
+    offer(QUERN_OP_MASKED_MEAN, "masked_mean.vulkan", nullptr, emit_masked_mean),
+    offer(QUERN_OP_MASKED_MEAN_BACKWARD, "masked_mean_backward.vulkan", nullptr, emit_masked_mean_backward),
+    offer(QUERN_OP_ADAMW, "adamw.vulkan", check_row_parts, emit_adamw, nullptr, true),
+    offer(QUERN_OP_SGD, "sgd.vulkan", check_row_parts, emit_sgd, nullptr, true),
+    offer(QUERN_OP_GRAD_NORM, "grad_norm.vulkan", nullptr, emit_grad_norm, scratch_grad_norm, false, true),
+    offer(QUERN_OP_CLIP_SCALE, "clip_scale.vulkan", nullptr, emit_clip, nullptr, false, true),
 };
 
 }  // namespace

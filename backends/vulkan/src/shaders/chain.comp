@@ -22,6 +22,7 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "prelude.glsl"
+#include "modes.h"
 #include "math.glsl"
 #include "blocks.glsl"
 #include "planes.glsl"
@@ -57,9 +58,6 @@ layout(constant_id = 25) const int once = 0;
 const int rows = 2;                               // at most
 PUSHED(ChainParams)
 
-#define PLAIN 0
-#define NORM 1
-#define ATTENTION 2
 const int lanes_of_group = int(gl_WorkGroupSize.x);
 const int fours_a_lane = (widest / 4 + lanes_of_group - 1) / lanes_of_group;
 
@@ -92,11 +90,11 @@ void main() {
   uvec4 words;
   if (lane < STAGE_WORDS / 4u) words = Uint4(p.stages + (uint64_t(s) * (STAGE_WORDS / 4u) + lane) * 16ul).v;
   const uint run = Uint(p.control).v + 1u;
-  if (kind == ATTENTION) look_up_position();
+  if (kind == stage_attention) look_up_position();
   else load_first(s);
   const vec4 weight = weight_of_next(lane);
   if (lane == 0u) stalled = missing = fault = 0u;
-  if (kind == ATTENTION) {
+  if (kind == stage_attention) {
     if (lane < STAGE_WORDS / 4u) {
       [[unroll]] for (uint i = 0u; i < 4u; ++i) record[lane * 4u + i] = words[i];
     }

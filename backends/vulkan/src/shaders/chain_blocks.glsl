@@ -92,7 +92,7 @@ void take_row(uint s, uint run) {
       }
     }
   }
-  if (kind != NORM) return;
+  if (kind != source_norm) return;
   squares = subgroupAdd(squares);
   if (lane_of_subgroup == 0u) group_part[gl_SubgroupID] = squares;
 }

@@ -158,7 +158,7 @@ int sum_of_lanes(int x, uint lanes) {
 /// The stage's row, in shared memory: int8 where its weights are quantised, f32 where they are f16. A norm's factor is left out.
 void make_row(uint s, uint run) {
   const uint lane = gl_LocalInvocationID.x, k = uint(widest), fours = k / 4u, word = p.x_word;
-  const bool norm = kind == NORM;
+  const bool norm = kind == source_norm;
   const float offset = p.offset;
   vec4 x[fours_a_lane], weight[fours_a_lane];
   [[unroll]] for (int e = 0; e < fours_a_lane; ++e) {
@@ -337,7 +337,7 @@ void end_tile(uint s, uint run, float factor) {
 
 void multiply(uint s, uint run) {
   float factor = 1.0;
-  if (kind == NORM) {
+  if (kind == source_norm) {
     float some = 0.0;
     for (uint i = lane_of_subgroup; i < gl_NumSubgroups; i += subgroup_lanes) some += group_part[i];
     factor = 1.0 / sqrt(subgroupAdd(some) / float(widest) + stage_epsilon());

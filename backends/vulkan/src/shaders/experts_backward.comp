@@ -1,8 +1,8 @@
 #version 460
-// Gradients of matmul_id and moe_router. Constant 1: 0 da, an invocation an element; 1 db, likewise; 2 dlogits, an invocation a row (constant
-// 2: scores are sigmoids).
+// Gradients of matmul_id and moe_router. Constant 1 is the job of modes.h; constant 2: scores are sigmoids.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "modes.h"
 #include "math.glsl"
 layout(constant_id = 1) const int op = 0;
 layout(constant_id = 2) const int sigmoids = 0;
@@ -104,7 +104,7 @@ void route_back() {
 }
 
 void main() {
-  if (op == 0) make_da();
-  else if (op == 1) make_db();
+  if (op == experts_da) make_da();
+  else if (op == experts_db) make_db();
   else route_back();
 }

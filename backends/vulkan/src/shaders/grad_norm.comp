@@ -3,6 +3,7 @@
 // 1 the norm of all of them, 2 the scale. The square of a finite f32 is below 2^256, so a sum in f64 is finite if and only if all elements are.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "modes.h"
 layout(constant_id = 1) const int op = 0;
 PUSHED(GradNormParams)
 
@@ -11,7 +12,7 @@ shared double part[gl_WorkGroupSize.x];
 
 void main() {
   const uint lane = gl_LocalInvocationID.x;
-  if (op == 2) {
+  if (op == grad_norm_scale) {
     if (gl_GlobalInvocationID.x != 0u) return;
     const double loss_scale = p.finite == 0ul ? 1.0LF : double(Float(p.finite).v);
     const double clipped = double(p.max_norm) / (double(Float(p.norm).v) / loss_scale);
@@ -20,7 +21,7 @@ void main() {
     return;
   }
   double sum = 0.0LF;
-  if (op == 0) {
+  if (op == grad_norm_parts) {
     FOR_EACH_ITEM(i, p.shape.count) {
       ADDRESS(x, p.x, p.shape, i)
       const double v = double(load_float(x, p.x.dtype));
@@ -34,7 +35,7 @@ void main() {
   if (lane != 0u) return;
   sum = 0.0LF;
   for (uint l = 0u; l < gl_WorkGroupSize.x; ++l) sum += part[l];
-  if (op == 0) {
+  if (op == grad_norm_parts) {
     Double(p.partial + uint64_t(gl_WorkGroupID.x) * 8ul).v = sum;
   } else {
     const uvec2 bits = unpackDouble2x32(sum);

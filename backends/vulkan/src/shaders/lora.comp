@@ -6,6 +6,7 @@
 // Slot -1 copies base, or gives zeros; a slot or an adapter out of range gives zeros and raises INDEX_RANGE.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "modes.h"
 layout(constant_id = 1) const int op = 0;
 STORED(LoraParams)
 #define p (ParamsAt(stored).params)
@@ -38,19 +39,19 @@ void make_low() {
     Adapter adapter;
     if (!read_adapter(slot_of(t), adapter) || r >= adapter.rank) continue;
     float total = 0.0;
-    const uint count = op == 0 ? p.k : p.n;
+    const uint count = op == lora_h ? p.k : p.n;
     for (uint begin = 0u; begin < count; begin += 64u) {
       float sum = 0.0;
       for (uint i = begin; i < min(count, begin + 64u); ++i)
-        sum = op == 0 ? fma(pool_at(adapter.a + r * p.k + i), x_at(t, i), sum) : fma(pool_at(adapter.b + i * adapter.rank + r), dy_at(t, i), sum);
+        sum = op == lora_h ? fma(pool_at(adapter.a + r * p.k + i), x_at(t, i), sum) : fma(pool_at(adapter.b + i * adapter.rank + r), dy_at(t, i), sum);
       total += sum;
     }
-    Float(low_at(op == 0 ? p.h : p.g, t, r)).v = total;
+    Float(low_at(op == lora_h ? p.h : p.g, t, r)).v = total;
   }
 }
 
 void make_rows() {
-  const uint width = op == 1 ? p.n : p.k;
+  const uint width = op == lora_y ? p.n : p.k;
   FOR_EACH_ITEM(item, p.rows * width) {
     const uint t = item / width, c = item % width;
     if (!row_live(p.predicate, t)) continue;
@@ -61,11 +62,11 @@ void make_rows() {
     float sum = 0.0;
     if (there)
       for (uint r = 0u; r < adapter.rank; ++r)
-        sum = op == 1 ? fma(pool_at(adapter.b + c * adapter.rank + r), Float(low_at(p.h, t, r)).v, sum)
+        sum = op == lora_y ? fma(pool_at(adapter.b + c * adapter.rank + r), Float(low_at(p.h, t, r)).v, sum)
                       : fma(pool_at(adapter.a + r * p.k + c), Float(low_at(p.g, t, r)).v, sum);
     sum *= adapter.scale;
     const uint64_t to = p.out_.data + uint64_t(int64_t(t) * p.out_.stride[0] + int64_t(c) * p.out_.stride[1]);
-    if (op == 1 && p.base.data != 0ul && (there || slot == -1)) {
+    if (op == lora_y && p.base.data != 0ul && (there || slot == -1)) {
       const uint64_t from = p.base.data + uint64_t(int64_t(t) * p.base.stride[0] + int64_t(c) * p.base.stride[1]);
       if (slot == -1) {  // bit for bit
         if (p.out_.dtype == F32) Uint(to).v = Uint(from).v;
@@ -112,8 +113,8 @@ void merge() {
 }
 
 void main() {
-  if (op == 0 || op == 2) make_low();
-  else if (op == 1 || op == 3) make_rows();
-  else if (op == 4) make_pool();
+  if (op == lora_h || op == lora_g) make_low();
+  else if (op == lora_y || op == lora_dx) make_rows();
+  else if (op == lora_pool) make_pool();
   else merge();
 }

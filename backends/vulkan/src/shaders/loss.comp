@@ -4,15 +4,12 @@
 // A term whose factor is 0 is left out: it must not turn a logit of -inf into NaN. What a mask hides is never added, NaN or not.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "modes.h"
 #include "math.glsl"
 #include "group.glsl"
 layout(constant_id = 1) const int op = 0;
 PUSHED(LossParams)
 
-#define FORWARD 0
-#define BACKWARD 1
-#define MASKED_MEAN 2
-#define MASKED_MEAN_BACKWARD 3
 
 float logit(uint row, uint i) { return load_float(p.x + uint64_t(int64_t(row) * p.x_row + int64_t(i) * int64_t(p.x_step)), p.x_dtype); }
 
@@ -94,14 +91,14 @@ void masked_mean_backward() {
 }
 
 void main() {
-  if (op == MASKED_MEAN) {
+  if (op == loss_masked_mean) {
     if (gl_WorkGroupID.x == 0u) masked_mean();
-  } else if (op == MASKED_MEAN_BACKWARD) {
+  } else if (op == loss_masked_mean_backward) {
     masked_mean_backward();
   } else {
     FOR_EACH_ROW(row, p.rows) {
       if (!row_live(p.predicate, row)) continue;
-      if (op == FORWARD) forward(row);
+      if (op == loss_entropy) forward(row);
       else backward(row);
     }
   }

@@ -4,15 +4,12 @@
 // The mean of a layer norm is corrected once by the mean of what it leaves, so that a row far from 0 keeps its digits.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "modes.h"
 #include "group.glsl"
 layout(constant_id = 1) const int kind = 0;
 STORED(NormParams)
 #define p (ParamsAt(stored).params)
 
-#define RMS 0
-#define LAYER 1
-#define L2 2
-#define ADD_RMS 3
 #define AT(base, view, i) (base + uint64_t(int64_t(i) * int64_t(view.step)))
 
 void main() {
@@ -20,7 +17,7 @@ void main() {
     ADDRESS(x, p.x, p.rows, row)
     ADDRESS(y, p.y, p.rows, row)
     int x_dtype = p.x.dtype, x_step = p.x.step;
-    if (kind == ADD_RMS) {
+    if (kind == norm_add_rms) {
       ADDRESS(b, p.b, p.rows, row)
       ADDRESS(sum, p.sum, p.rows, row)
       FOR_EACH_LANE(i, p.n)
@@ -30,7 +27,7 @@ void main() {
       x_step = p.sum.step;
     }
     float mean = 0.0, correction = 0.0, squares = 0.0;
-    if (kind == LAYER) {
+    if (kind == norm_layer) {
       FOR_EACH_LANE(i, p.n) mean += load_float(x + uint64_t(int64_t(i) * int64_t(x_step)), x_dtype);
       mean = group_sum(mean) / float(p.n);
       FOR_EACH_LANE(i, p.n) correction += load_float(x + uint64_t(int64_t(i) * int64_t(x_step)), x_dtype) - mean;
@@ -42,7 +39,7 @@ void main() {
     }
     squares = group_sum(squares);
     float divisor = sqrt(squares / float(p.n) + p.epsilon);
-    if (kind == L2) {
+    if (kind == norm_l2) {
       const float length = sqrt(squares);
       divisor = length < p.epsilon ? p.epsilon : length;
     }

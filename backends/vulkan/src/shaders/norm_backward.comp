@@ -3,17 +3,16 @@
 // layer_norm. dweight and dbias are sums over rows, in parts of 64 rows or more side by side, whose sums are added in order. Outputs may be inputs:
 // nothing is written before all that reads it has run.
 //
-// Constant 1: 0 rms, 1 layer, 2 l2; constant 2: the pass: 0 mean and r of each row, 1 column sums, 2 dx, 3 dweight and dbias.
+// Constants 1 and 2 are the norm and the pass of modes.h.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "modes.h"
 #include "group.glsl"
 layout(constant_id = 1) const int kind = 0;
 layout(constant_id = 2) const int pass = 0;
 STORED(NormBackwardParams)
 #define p (ParamsAt(stored).params)
 
-#define LAYER 1
-#define L2 2
 #define AT(base, view, i) (base + uint64_t(int64_t(i) * int64_t(view.step)))
 
 float factor_of(uint i) { return p.weight == 0ul ? 1.0 : Float(p.weight + uint64_t(i) * 4ul).v + p.offset; }
@@ -28,7 +27,7 @@ void measure() {
   FOR_EACH_ROW(row, p.rows.count) {
     ADDRESS(x, p.x, p.rows, row)
     float mean = 0.0, correction = 0.0, squares = 0.0;
-    if (kind == LAYER) {
+    if (kind == norm_layer) {
       FOR_EACH_LANE(i, p.n) mean += load_float(AT(x, p.x, i), p.x.dtype);
       mean = group_sum(mean) / float(p.n);
       FOR_EACH_LANE(i, p.n) correction += load_float(AT(x, p.x, i), p.x.dtype) - mean;
@@ -42,7 +41,7 @@ void measure() {
     squares = group_sum(squares);
     if (gl_LocalInvocationID.x == 0u) {
       Float(stats(row)).v = mean;
-      Float(stats(row) + 4ul).v = kind == L2 ? sqrt(squares) : 1.0 / sqrt(squares / float(p.n) + p.epsilon);
+      Float(stats(row) + 4ul).v = kind == norm_l2 ? sqrt(squares) : 1.0 / sqrt(squares / float(p.n) + p.epsilon);
     }
   }
 }
@@ -83,8 +82,8 @@ void gradients() {
     ADDRESS(dx, p.dx, p.rows, row)
     const float mean = Float(stats(row)).v;
     float inverse = Float(stats(row) + 4ul).v, product = 0.0, shift = 0.0;
-    const bool still = kind == L2 && inverse < p.epsilon;  // then the divisor is epsilon; not of NaN
-    if (kind == L2) inverse = 1.0 / (still ? p.epsilon : inverse);
+    const bool still = kind == norm_l2 && inverse < p.epsilon;  // then the divisor is epsilon; not of NaN
+    if (kind == norm_l2) inverse = 1.0 / (still ? p.epsilon : inverse);
     FOR_EACH_LANE(i, p.n) {
       const float g = load_float(AT(dy, p.dy, i), p.dy.dtype) * factor_of(i);
       product += g * (load_float(AT(x, p.x, i), p.x.dtype) - mean);
@@ -92,8 +91,8 @@ void gradients() {
     }
     product = group_sum(product);
     shift = group_sum(shift);
-    const float slope = still ? 0.0 : product / (kind == L2 ? 1.0 : float(p.n)) * inverse * inverse * inverse;
-    shift = kind == LAYER ? shift / float(p.n) * inverse : 0.0;
+    const float slope = still ? 0.0 : product / (kind == norm_l2 ? 1.0 : float(p.n)) * inverse * inverse * inverse;
+    shift = kind == norm_layer ? shift / float(p.n) * inverse : 0.0;
     FOR_EACH_LANE(i, p.n) {
       const float g = load_float(AT(dy, p.dy, i), p.dy.dtype) * factor_of(i), c = load_float(AT(x, p.x, i), p.x.dtype) - mean;
       store_float(AT(dx, p.dx, i), p.dx.dtype, g * inverse - (still ? 0.0 : c * slope) - shift);
@@ -115,8 +114,8 @@ void finish() {
 }
 
 void main() {
-  if (pass == 0) measure();
-  else if (pass == 1) columns();
-  else if (pass == 2) gradients();
+  if (pass == norm_measure) measure();
+  else if (pass == norm_columns) columns();
+  else if (pass == norm_gradients) gradients();
   else finish();
 }

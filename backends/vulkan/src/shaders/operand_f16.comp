@@ -5,11 +5,11 @@
 // A workgroup has 64 rows and a share of k. It goes twice through steps of 32 elements, which pass through shared memory: neighbours read along k,
 // or across rows where they lie so, and write along k. Where k has several shares, the first pass is a launch of its own.
 //
-// Constant 1 is the dtype. Constant 2 is 1 where rows are neighbours. Constant 3 names the passes: 0 is both, 1 finds the largest elements of a
-// share, 2 makes the rows with the largest of all shares.
+// Constant 1 is the dtype. Constant 2 is 1 where rows are neighbours. Constant 3 names the passes, as modes.h has them.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
+#include "modes.h"
 layout(constant_id = 1) const int dtype = F32;
 layout(constant_id = 2) const int across = 0;
 layout(constant_id = 3) const int pass = 0;
@@ -48,7 +48,7 @@ void measure(uint first, uint begin, uint end) {
   }
   atomicMax(largest[own], most);
   barrier();
-  if (pass == 1 && t < rows && first + t < p.rows) Uint(largest_of(gl_WorkGroupID.y, first + t)).v = largest[t];
+  if (pass == operand_measure && t < rows && first + t < p.rows) Uint(largest_of(gl_WorkGroupID.y, first + t)).v = largest[t];
 }
 
 void gather(uint first) {
@@ -86,8 +86,8 @@ void convert(uint first, uint begin, uint end) {
 void main() {
   const uint begin = gl_WorkGroupID.y * p.share, end = min(begin + p.share, p.padded);
   for (uint first = gl_WorkGroupID.x * rows; first < p.rows; first += gl_NumWorkGroups.x * rows) {
-    if (pass == 2) gather(first);
+    if (pass == operand_convert) gather(first);
     else measure(first, begin, end);
-    if (pass != 1) convert(first, begin, end);
+    if (pass != operand_measure) convert(first, begin, end);
   }
 }

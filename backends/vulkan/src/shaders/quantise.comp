@@ -3,14 +3,12 @@
 // norm; 2 silu(x) * other.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "modes.h"
 #include "math.glsl"
 #include "group.glsl"
 #include "activations_i8.glsl"
 layout(constant_id = 1) const int mode = 0;
 PUSHED(QuantiseParams)
-#define PLAIN 0
-#define NORM 1
-#define GLU 2
 
 shared uint largest[gl_WorkGroupSize.x];
 shared int code_sum[gl_WorkGroupSize.x];
@@ -22,7 +20,7 @@ void main() {
   FOR_EACH_ROW(row, p.rows) {
     const uint64_t x = p.x + uint64_t(int64_t(row) * p.x_row), other = p.other + uint64_t(int64_t(row) * p.other_row);
     float factor = 1.0;
-    if (mode == NORM) {
+    if (mode == source_norm) {
       float squares = 0.0;
       for (uint i = lane * 4u; i < p.k; i += lanes * 4u) {
         const vec4 v = four_at(x, i);
@@ -36,8 +34,8 @@ void main() {
       if (i < p.k) {
         for (uint h = 0u; h < 2u; ++h) {
           vec4 part = four_at(x, i + 4u * h);
-          if (mode == NORM) part = part * factor * (four_at(p.weight, i + 4u * h) + p.offset);
-          if (mode == GLU) {
+          if (mode == source_norm) part = part * factor * (four_at(p.weight, i + 4u * h) + p.offset);
+          if (mode == source_glu) {
             const vec4 up = four_at(other, i + 4u * h);
             part = vec4(part.x * sigmoid_of(part.x), part.y * sigmoid_of(part.y), part.z * sigmoid_of(part.z), part.w * sigmoid_of(part.w)) * up;
           }

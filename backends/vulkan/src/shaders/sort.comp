@@ -4,6 +4,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
+#include "modes.h"
 #include "math.glsl"
 #include "group.glsl"
 #include "sort.glsl"
@@ -12,12 +13,6 @@ layout(constant_id = 1) const int op = 0;
 STORED(RankParams)
 #define p (ParamsAt(stored).params)
 
-#define SORT 0        // or top_k: p.kept of them
-#define TOP_P_MASK 1
-#define MIN_P_MASK 2
-#define TOP_K_MASK 3
-#define SAMPLE 4
-#define SAMPLE_PARTS 5
 
 shared uint stretch_found;
 const int loads_at_once = 16;
@@ -67,9 +62,9 @@ uint place_of_share(uint64_t pairs, uint n, float best, float temperature, float
 
 /// A setting that keeps all copies the row, NaN and all.
 bool keeps_all(uint row) {
-  if (op == TOP_K_MASK) return Int(p.params + uint64_t(row) * 4ul).v <= 0;
-  if (op == TOP_P_MASK) return !(Float(p.params + uint64_t(row) * 4ul).v < 1.0);
-  return op == MIN_P_MASK && !(Float(p.params + uint64_t(row) * 4ul).v > 0.0);
+  if (op == logits_top_k) return Int(p.params + uint64_t(row) * 4ul).v <= 0;
+  if (op == logits_top_p) return !(Float(p.params + uint64_t(row) * 4ul).v < 1.0);
+  return op == logits_min_p && !(Float(p.params + uint64_t(row) * 4ul).v > 0.0);
 }
 
 /// What a lane knows of its elements: the best and where it first stands, the sum of weights relative to it, how many are above -inf.
@@ -91,7 +86,7 @@ Found look_through(uint64_t x, uint begin, uint end) {
       }
       if (v[j] > -INFINITY) ++f.finite;
     }
-    if ((op == SAMPLE || op == SAMPLE_PARTS) && f.best > -INFINITY) {
+    if ((op == logits_sample || op == logits_sample_parts) && f.best > -INFINITY) {
       if (f.best > before) f.sum = before == -INFINITY ? 0.0 : f.sum * exp_of(before - f.best);
       [[unroll]] for (int j = 0; j < loads_at_once; ++j)
         if (v[j] > -INFINITY) f.sum += exp_of(v[j] - f.best);
@@ -122,7 +117,7 @@ void look_through_part(uint row, uint part) {
 
 void main() {
   const uint lane = gl_LocalInvocationID.x;
-  if (op == SAMPLE_PARTS) {
+  if (op == logits_sample_parts) {
     look_through_part(gl_WorkGroupID.y, gl_WorkGroupID.x);
     return;
   }
@@ -139,9 +134,9 @@ void main() {
     float temperature = 0.0, best = -INFINITY, sum = 0.0, mine_best = -INFINITY;
     uint best_place = 0xffffffffu, finite = 0u;
     const uint64_t params = p.params + uint64_t(row) * 32ul;
-    if (op != SORT) {
+    if (op != logits_sort) {
       Found mine;
-      if (op == SAMPLE && p.parts != 0u) {
+      if (op == logits_sample && p.parts != 0u) {
         mine = Found(-INFINITY, 0.0, 0xffffffffu, 0u);
         if (lane < p.parts) {
           const uvec4 part = Uint4(p.found + uint64_t(row * p.parts + lane) * 16ul).v;
@@ -168,22 +163,22 @@ void main() {
       barrier();
     }
     const float top = best == -INFINITY ? 0.0 : best;
-    if (op == SAMPLE) {
+    if (op == logits_sample) {
       sum = group_sum(mine_best == -INFINITY ? 0.0 : sum * exp_of(mine_best - top));
       temperature = Float(params).v;
     }
-    const bool ranks = op != SAMPLE || (temperature > 0.0 && best_place != 0xffffffffu);
+    const bool ranks = op != logits_sample || (temperature > 0.0 && best_place != 0xffffffffu);
     if (ranks) {
       FOR_EACH_LANE(i, p.n) {
         const uint key = descending_key(Float(ELEMENT(x, p.x, i)).v);
-        UintPair(pair_at(pairs, i)).a = op == SORT && p.ascending != 0 ? ~key : key;
+        UintPair(pair_at(pairs, i)).a = op == logits_sort && p.ascending != 0 ? ~key : key;
         UintPair(pair_at(pairs, i)).b = i;
       }
       memoryBarrierBuffer();
       barrier();
       sort_pairs(pairs, pairs + uint64_t(p.n) * 8ul, p.n);
     }
-    if (op == SORT) {
+    if (op == logits_sort) {
       FOR_EACH_LANE(i, p.kept) {
         const uint place = UintPair(pair_at(pairs, i)).b;
         Float(ELEMENT(y, p.y, i)).v = Float(ELEMENT(x, p.x, place)).v;
@@ -193,15 +188,15 @@ void main() {
       continue;
     }
     uint kept = finite;
-    if (op == TOP_K_MASK) {
+    if (op == logits_top_k) {
       const int k = Int(p.params + uint64_t(row) * 4ul).v;
       if (k > 0) kept = min(kept, uint(k));
-    } else if (op == TOP_P_MASK || op == MIN_P_MASK || ranks) {
-      const float top_k = op == SAMPLE ? Float(params + 4ul).v : 0.0;
+    } else if (op == logits_top_p || op == logits_min_p || ranks) {
+      const float top_k = op == logits_sample ? Float(params + 4ul).v : 0.0;
       if (top_k >= 1.0 && top_k < 2147483648.0) kept = min(kept, uint(top_k));
-      const float top_p = op == SAMPLE ? Float(params + 8ul).v : op == TOP_P_MASK ? Float(p.params + uint64_t(row) * 4ul).v : 1.0;
+      const float top_p = op == logits_sample ? Float(params + 8ul).v : op == logits_top_p ? Float(p.params + uint64_t(row) * 4ul).v : 1.0;
       if (top_p < 1.0 && kept > 0u) kept = min(kept, place_of_share(pairs, kept, best, 1.0, top_p, false) + 1u);
-      const float min_p = op == SAMPLE ? Float(params + 12ul).v : op == MIN_P_MASK ? Float(p.params + uint64_t(row) * 4ul).v : 0.0;
+      const float min_p = op == logits_sample ? Float(params + 12ul).v : op == logits_min_p ? Float(p.params + uint64_t(row) * 4ul).v : 0.0;
       if (min_p > 0.0 && kept > 0u) {  // weights fall: the first below ends what is kept; the best stays
         if (lane == 0u) stretch_found = kept;
         barrier();
@@ -216,7 +211,7 @@ void main() {
         barrier();
       }
     }
-    if (op != SAMPLE) {
+    if (op != logits_sample) {
       FOR_EACH_LANE(i, p.n) {
         const uint place = UintPair(pair_at(pairs, i)).b;
         const float v = Float(ELEMENT(x, p.x, place)).v;

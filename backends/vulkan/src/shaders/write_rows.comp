@@ -6,6 +6,7 @@
 // Index -1 skips in modes 0 and 1; any other index out of range raises a fault and writes nothing.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
+#include "modes.h"
 #include "blocks.glsl"
 layout(constant_id = 1) const int format = F32;
 layout(constant_id = 2) const int mode = 0;
@@ -20,12 +21,12 @@ void main() {
     const uint i = item / units, c = item % units;
     if (!row_live(p.predicate, i)) continue;
     const int row = row_of(i);
-    if (row == -1 && mode != 2) continue;
+    if (row == -1 && mode != rows_add_strictly) continue;
     if (row < 0 || uint(row) >= p.rows) {
       if (c == 0u) raise(p.faults, FAULT_INDEX_RANGE);
       continue;
     }
-    if (Link(mode == 0 ? next_of(i) : before_of(i)).v != NO_INDEX) continue;
+    if (Link(mode == rows_last ? next_of(i) : before_of(i)).v != NO_INDEX) continue;
     const uint64_t to = p.table + uint64_t(row) * uint64_t(p.table_stride);
     if (format >= Q4_0) {
       source = Floats(p.x + uint64_t(int64_t(i) * p.x_stride + int64_t(c * unit) * int64_t(p.x_step)), p.x_dtype, p.x_step);
@@ -33,8 +34,8 @@ void main() {
       continue;
     }
     const uint64_t at = to + uint64_t(int64_t(c) * int64_t(p.table_step));
-    float v = mode == 0 ? x_of(i, c) : load_float(at, format) + x_of(i, c);
-    if (mode != 0)
+    float v = mode == rows_last ? x_of(i, c) : load_float(at, format) + x_of(i, c);
+    if (mode != rows_last)
       for (uint j = Link(next_of(i)).v; j != NO_INDEX; j = Link(next_of(j)).v) v += x_of(j, c);
     store_float(at, format, v);
   }

@@ -57,7 +57,7 @@ struct Call : Numerics {
 struct OpOffer {
   std::uint32_t op;
   const char* kernel;  ///< "rms_norm.vulkan"
-  /// Why a call cannot run (empty: it can). Asked when a plan is compiled, with the largest dims.
+  /// Why a call of the right form (forms.hpp) cannot run (empty: it can). Asked when a plan is compiled, with the largest dims. Null: each can.
   std::string (*refuse)(const Call& call);
   bool row_predicate = false;  ///< it takes a predicate of one number a row
 };

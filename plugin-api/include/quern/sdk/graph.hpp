@@ -40,26 +40,36 @@ inline Steps contiguous_steps(const quern_value& value) {
   return steps;
 }
 
+/// Dtypes that are no block format.
+struct PlainDtype {
+  quern_dtype id;
+  std::string_view name;
+  std::uint64_t bytes;
+};
+inline constexpr PlainDtype plain_dtypes[] = {{QUERN_F32, "f32", 4}, {QUERN_F16, "f16", 2}, {QUERN_BF16, "bf16", 2}, {QUERN_I32, "i32", 4},
+                                              {QUERN_I64, "i64", 8}, {QUERN_U32, "u32", 4}, {QUERN_U8, "u8", 1}};
+
 /// Bytes of so many elements: of a block for a block format.
 struct ElementSize {
   std::uint64_t elements;
   std::uint64_t bytes;
 };
 inline ElementSize element_size(quern_dtype dtype) {
-  switch (dtype) {
-    case QUERN_F32:
-    case QUERN_I32:
-    case QUERN_U32: return {1, 4};
-    case QUERN_F16:
-    case QUERN_BF16: return {1, 2};
-    case QUERN_I64: return {1, 8};
-    case QUERN_U8: return {1, 1};
-    default: break;
-  }
+  for (const PlainDtype& plain : plain_dtypes)
+    if (plain.id == dtype) return {1, plain.bytes};
   for (const quern_format& format : quern_formats) {
     if (format.id == dtype) return {format.block_elements, format.block_bytes};
   }
   throw Failure(QUERN_UNSUPPORTED, concat("element type ", dtype, " is newer than this plugin"), 4);
+}
+
+/// "f32", "q4_k"; words for a dtype that is newer than this header.
+inline std::string_view dtype_name(quern_dtype dtype) noexcept {
+  for (const PlainDtype& plain : plain_dtypes)
+    if (plain.id == dtype) return plain.name;
+  for (const quern_format& format : quern_formats)
+    if (format.id == dtype) return {format.name.data, format.name.size};
+  return dtype == QUERN_DTYPE_NONE ? "none" : "an unknown dtype";
 }
 
 class Graph {

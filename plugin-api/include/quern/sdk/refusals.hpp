@@ -45,7 +45,7 @@ inline std::string layout() { return "this plugin has no packed layouts; bind th
 inline std::string strides(std::string_view name) { return concat("'", name, "' is strided and this kernel needs contiguous memory"); }
 inline std::string format(std::string_view name) { return concat("'", name, "' is quantised and this kernel reads floats only"); }
 inline std::string dtype(std::string_view name, quern_dtype found, std::string_view wanted) {
-  return concat("'", name, "' has element type ", found, ", this kernel takes ", wanted);
+  return concat("'", name, "' is ", dtype_name(found), "; ", wanted, " is taken");
 }
 inline std::string accumulate() { return "this plugin accumulates in f32 only"; }
 inline std::string shape(std::string_view name, std::string_view found, std::string_view wanted) {

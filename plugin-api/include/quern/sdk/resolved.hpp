@@ -5,6 +5,7 @@
 #define QUERN_SDK_RESOLVED_HPP
 
 #include "quern/sdk/calls.hpp"
+#include "quern/sdk/form_rules.hpp"
 #include "quern/sdk/overlap.hpp"
 #include "quern/sdk/refusals.hpp"
 
@@ -36,7 +37,9 @@ class Offers {
   /// Bytes of a constant matrix, or of the matrices of experts, packed under a layout key. 0: the key is none of this plugin's for it.
   virtual std::uint64_t layout_bytes(std::string_view, const quern_value&) const { return 0; }
   /// Why a call cannot run on this device (empty: it can); the offer's own answer unless a device has more to ask.
-  virtual std::string refuse(const OpOffer& offer, const Call& call) const { return offer.refuse(call); }
+  virtual std::string refuse(const OpOffer& offer, const Call& call) const {
+    return offer.refuse == nullptr ? std::string() : offer.refuse(call);
+  }
   /// Whether the kernels of an op may write over the input that writes_over() names.
   virtual bool writes_over_input(std::uint32_t) const { return false; }
 };
@@ -231,6 +234,11 @@ class ResolvedGraph {
         if (v != QUERN_NONE && !values[v].refusal.empty()) return values[v].refusal;
     if (!made.attributes->problem().empty()) return made.attributes->problem();
     if (std::string text = judge_predicate(made); !text.empty()) return text;
+    std::vector<Tensor> storage;
+    if (FormProblem problem = form_problem(describe(made, storage)); !problem.text.empty()) {
+      made.choice.code = problem.code;
+      return problem.text;
+    }
     return judge_overlap(source, values, made.op, made.inputs, made.outputs, offers.writes_over_input(made.op));
   }
 

@@ -8,6 +8,7 @@
 
 #include "quern/sdk/graph.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 
 namespace quern {
@@ -62,16 +63,18 @@ inline bool has_packed_rows(const Tensor& t) {
   return t.rank == 0 || t.last() <= 1 || t.strides[t.rank - 1] == static_cast<std::int64_t>(element_size(t.dtype).bytes);
 }
 
-inline std::string describe(const Tensor& t) {
-  std::string text = concat("'", t.name, "' [");
+/// "[2, up to 3] f32"
+inline std::string shape_text(const Tensor& t) {
+  std::string text = "[";
   for (std::uint32_t d = 0; d < t.rank; ++d) text += concat(d == 0 ? "" : ", ", (t.ranged >> d & 1u) != 0 ? "up to " : "", t.dims[d]);
-  return text + concat("] of element type ", t.dtype);
+  return text + concat("] ", dtype_name(t.dtype));
 }
+inline std::string describe(const Tensor& t) { return concat("'", t.name, "' ", shape_text(t)); }
 
 // Checks that ops share. Each returns an empty text or the reason of a "no".
 inline std::string check_floats(const Tensor& t) { return is_float(t.dtype) ? "" : concat(describe(t), "; f32, f16 or bf16 is taken"); }
 inline std::string check_dtype(const Tensor& t, quern_dtype dtype) {
-  return t.dtype == dtype ? "" : concat(describe(t), "; element type ", dtype, " is taken");
+  return t.dtype == dtype ? "" : concat(describe(t), "; ", dtype_name(dtype), " is taken");
 }
 inline std::string check_rank(const Tensor& t, std::uint32_t rank) {
   return t.rank == rank ? "" : concat(describe(t), "; it has ", rank, " dimensions");
@@ -82,20 +85,12 @@ inline std::string check_contiguous(const Tensor& t) {
 inline std::string check_packed_rows(const Tensor& t) {
   return !t.present() || has_packed_rows(t) ? "" : concat(describe(t), ": the elements of its rows lie apart");
 }
-inline std::string check_same_shape(const Tensor& a, const Tensor& b) {
-  bool same = a.rank == b.rank;
-  for (std::uint32_t d = 0; same && d < a.rank; ++d) same = a.dims[d] == b.dims[d];
-  return same ? "" : concat(describe(a), " and ", describe(b), " have one shape");
+inline std::string check_packed_f32(const Tensor& t) {
+  if (!t.present()) return {};
+  return t.dtype == QUERN_F32 ? check_contiguous(t) : check_dtype(t, QUERN_F32);
 }
-inline std::string check_dim(const Tensor& t, std::uint32_t dim, std::int64_t size) {
-  return dim < t.rank && t.dims[dim] == size ? "" : concat(describe(t), "; its dimension ", dim, " is ", size);
-}
-/// A packed vector or matrix of one element type.
-inline std::string check_vector(const Tensor& t, quern_dtype dtype, std::int64_t size) {
-  std::string r = check_dtype(t, dtype);
-  if (r.empty()) r = check_contiguous(t);
-  if (r.empty() && t.elements() != size) r = concat(describe(t), "; it has ", size, " elements");
-  return r;
+inline bool same_shape(const Tensor& a, const Tensor& b) noexcept {
+  return a.rank == b.rank && std::equal(a.dims, a.dims + a.rank, b.dims);
 }
 inline std::string first_of(std::initializer_list<std::string> reasons) {
   for (const std::string& reason : reasons)

@@ -317,8 +317,7 @@ class Patterns : public Uses<G> {
     if (!whole(operand) || !whole(node.inputs[0]) || !whole(node.inputs[1]) || !whole(node.outputs[0]))
       return no("it reads or writes a part of a value or a strided view");
     const Tensor &t = tensor(operand), &sum = tensor(node.outputs[0]);
-    if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !check_same_shape(t, sum).empty())
-      return no("its operands are not f32 of one shape");
+    if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !same_shape(t, sum)) return no("its operands are not f32 of one shape");
     other = operand;
     return n;
   }
@@ -364,8 +363,8 @@ class Patterns : public Uses<G> {
       if (norm == none || graph_.nodes[norm].op != QUERN_OP_RMS_NORM || !row_norm(norm) || !only_reader(root(normed), add) ||
           readers(root(normed)).size() != 1)
         continue;
-      if (!whole(normed) || !whole(other) || !stable(other) || tensor(other).dtype != QUERN_F32 ||
-          !check_same_shape(tensor(other), sum).empty() || !check_same_shape(tensor(normed), sum).empty())
+      if (!whole(normed) || !whole(other) || !stable(other) || tensor(other).dtype != QUERN_F32 || !same_shape(tensor(other), sum) ||
+          !same_shape(tensor(normed), sum))
         continue;
       return NormedSum{norm, graph_.nodes[norm].inputs[0], other};
     }
