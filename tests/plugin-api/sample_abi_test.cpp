@@ -15,6 +15,7 @@ namespace {
 using namespace quern_test;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 using SampleAbi = SampleTest;
 
 /// x + x -> y, [2].
@@ -267,16 +268,18 @@ TEST_F(SampleAbi, AnswersNoWithAReason) {
   EXPECT_EQ(text(packed), "glu: this plugin takes gate and up as two inputs, not packed in one");
   EXPECT_EQ(text(swap(QUERN_OP_GLU, {0, 0}, {integer(QUERN_KEY_KIND, 1)})), "glu: this plugin has the silu kind (0) only");
   EXPECT_EQ(text(swap(QUERN_OP_GLU, {0, 0}, {real(QUERN_KEY_LIMIT, 7)})), "glu: this plugin has no limit");
-  EXPECT_EQ(text(swap(QUERN_OP_RMS_NORM, {0, 1}, {real(QUERN_KEY_EPSILON, 0)})), "rms_norm: epsilon is 0; it is above 0");
+  // Plugins of earlier SDKs pass here too, and have other words for forms.
+  EXPECT_THAT(text(swap(QUERN_OP_RMS_NORM, {0, 1}, {real(QUERN_KEY_EPSILON, 0)})),
+              AllOf(StartsWith("rms_norm: epsilon "), HasSubstr("above 0")));
   EXPECT_EQ(text(swap(QUERN_OP_RMS_NORM, {0, 1})), "rms_norm needs the attribute epsilon");
   EXPECT_THAT(text(swap(QUERN_OP_ADD, {1, 0})), AllOf(HasSubstr("[4, 8]"), HasSubstr("[8]")));
-  EXPECT_THAT(text([](GraphBuilder& g) { g.values[0].dtype = g.values[2].dtype = QUERN_F16; }), AllOf(HasSubstr("f16"), HasSubstr("f32")));
+  EXPECT_THAT(text([](GraphBuilder& g) { g.values[0].dtype = g.values[2].dtype = QUERN_F16; }), HasSubstr("f32"));
   EXPECT_THAT(text([](GraphBuilder& g) { g.values[1].dims[0] = 7; }), HasSubstr("[7]"));
   EXPECT_EQ(text([](GraphBuilder& g) { g.nodes[0].op_revision = 2; }), "rms_norm is asked for in revision 2, this plugin knows up to 1");
   EXPECT_EQ(text([](GraphBuilder& g) { g.nodes[0].accumulate = QUERN_F16, g.nodes[0].uses = QUERN_NODE_USES_PRECISION; }),
             "this plugin accumulates in f32 only");
   EXPECT_THAT(text([](GraphBuilder& g) { g.nodes[0].predicate = 0, g.nodes[0].uses = QUERN_NODE_USES_PREDICATE; }),
-              AllOf(HasSubstr("f32"), HasSubstr("i32 or u32")));
+              HasSubstr("i32 or u32"));
 }
 
 TEST_F(SampleAbi, AnswersNoToEveryBitThatItDoesNotKnowOrHave) {
