@@ -37,10 +37,9 @@ class VulkanPackedRows : public SampleTest {
 TEST_F(VulkanPackedRows, AnOperandOfSixDimsIsRefused) {
   EXPECT_EQ(forward(none), "");
   EXPECT_EQ(backward(none), "");
-  const char* ranks[backward_operands] = {"it has 3 dim", "it has 3 dim", "it has 3 dim", "it has 1 dim", "it has 3 dim",
-                                          "it has 2 dim", "it has 3 dim", "it has 3 dim", "it has 3 dim", "it has 3 dim"};
-  for (std::size_t i = 0; i < forward_operands; ++i) EXPECT_NE(forward(i).find(ranks[i]), std::string::npos) << i << ": " << forward(i);
-  for (std::size_t i = 0; i < backward_operands; ++i) EXPECT_NE(backward(i).find(ranks[i]), std::string::npos) << i << ": " << backward(i);
+  const std::string six = "is [1, 1, 1, 1, 1, 1]";
+  for (std::size_t i = 0; i < forward_operands; ++i) EXPECT_NE(forward(i).find(six), std::string::npos) << i << ": " << forward(i);
+  for (std::size_t i = 0; i < backward_operands; ++i) EXPECT_NE(backward(i).find(six), std::string::npos) << i << ": " << backward(i);
 }
 
 }  // namespace
