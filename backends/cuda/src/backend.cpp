@@ -82,18 +82,14 @@ Memory::~Memory() {
 }
 
 Device::Device(std::shared_ptr<const Driver> driver, const CardFacts& card, const KernelOrigin& origin, const quern_host& host)
-    : Gpu(std::move(driver), card, origin, warnings(host)), host_(host) {
-  idle_.reserve(most_idle);
-}
+    : Gpu(std::move(driver), card, origin, warnings(host)), host_(host) {}
 
 std::shared_ptr<Queue> Device::make_queue() {
   std::unique_ptr<Queue> queue;
   {
     const std::lock_guard lock(idle_mutex_);
-    if (!idle_.empty()) {
-      queue = std::move(idle_.back());
-      idle_.pop_back();
-    }
+    for (std::unique_ptr<Queue>& idle : idle_)
+      if (queue == nullptr) queue = std::move(idle);
   }
   if (queue == nullptr) queue = std::make_unique<Queue>(*this);
   return {queue.release(), [this](Queue* ended) { give_back(std::unique_ptr<Queue>(ended)); }};
@@ -102,7 +98,11 @@ std::shared_ptr<Queue> Device::make_queue() {
 void Device::give_back(std::unique_ptr<Queue> queue) noexcept {
   if (!queue->renew()) return;
   const std::lock_guard lock(idle_mutex_);
-  if (idle_.size() < most_idle) idle_.push_back(std::move(queue));
+  for (std::unique_ptr<Queue>& idle : idle_)
+    if (idle == nullptr) {
+      idle = std::move(queue);
+      return;
+    }
 }
 
 quern_heap_info Device::heap(std::uint32_t) const {
@@ -126,7 +126,7 @@ void Device::trim(std::uint32_t level) {
   const Current current(driver(), context());
   if (level > 0) {
     const std::lock_guard lock(idle_mutex_);
-    idle_.clear();
+    for (std::unique_ptr<Queue>& idle : idle_) idle.reset();
   }
   Gpu::trim(level);
 }

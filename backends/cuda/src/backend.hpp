@@ -6,6 +6,8 @@
 
 #include "quern/sdk/work_queue.hpp"
 
+#include <array>
+
 namespace quern::cuda {
 
 /// A piece of device memory; given back when it ends.
@@ -61,7 +63,7 @@ class Device : public Gpu {
 
   const quern_host& host_;
   std::mutex idle_mutex_;
-  std::vector<std::unique_ptr<Queue>> idle_;
+  std::array<std::unique_ptr<Queue>, most_idle> idle_;
 };
 
 /// A plan with the kernels that the host's option and the compile options ask for.
