@@ -18,8 +18,9 @@ TEST(ProcessorTime, GrowsWithTheInputOfLinearWorkAndWithItsSquareOfOther) {
   EXPECT_LT(growth(
                 between, [] { count_to(500'000); }, [] { count_to(2'000'000); }),
             between);
+  constexpr double never = 0;  // all tries: the first may have been interrupted
   EXPECT_GT(growth(
-                between, [] { count_to(500 * 500); }, [] { count_to(2000 * 2000); }),
+                never, [] { count_to(500 * 500); }, [] { count_to(2000 * 2000); }),
             between);
 }
 
