@@ -1,10 +1,10 @@
 // get_rows get_rows_backward set_rows index_add take.
 //
-// get_rows decodes (bits as cast's, ops/cast.cpp); an index out of range is a row of zeros and INDEX_RANGE. get_rows_backward and
-// index_add add in f32 in the order of the index, so their f32 result is known bit for bit: each addition rounded from f64, which is
-// innocuous (53 >= 2 * 24 + 2). A narrower table of index_add may be rounded at each addition: u of its dtype times the sizes of the
-// partial sums. set_rows: floats are rounded once; a block format is judged by how far decode(encode(x)) may be from x; other rows keep
-// their values. take stores elements as get_rows those of floats.
+// get_rows decodes, with the bits of cast (ops/cast.cpp). An index out of range is a row of zeros and INDEX_RANGE. get_rows_backward and
+// index_add add in f32 in the order of the index, so their f32 result is known bit for bit. Each addition is rounded from f64, which is
+// innocuous (53 >= 2 * 24 + 2). A narrower table of index_add may be rounded at each addition. It is allowed u of its dtype times the
+// sizes of the partial sums. set_rows rounds floats once. A block format is judged by how far decode(encode(x)) may be from x. Other
+// rows keep their values. take stores elements as get_rows those of floats.
 #include "ops/make_case.hpp"
 
 #include <algorithm>

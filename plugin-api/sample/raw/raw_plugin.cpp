@@ -2,10 +2,10 @@
 // quern/quern_device_plugin.hpp does for them, who write in another language, or whose device does not fit it. ../sample_plugin.cpp is
 // where to start.
 //
-// It drives an invented device with memory of its own, which the host reaches only by upload, download and copy. It has
-// what level 1 of the conformance suite asks for (copy between any views, and matmul of f32 and f16) and three ops in f32
-// (rms_norm, add, glu with silu), answers every other with a reason, and is SYNCHRONOUS: submit returns when the run is done,
-// so that the host supplies queues and fences. Plain loops; a real backend replaces step 4.
+// It drives an invented device with memory of its own, which the host reaches only by upload, download and copy. Level 1 of the
+// conformance suite asks for copy between any views, and for matmul of f32 and f16. It has these, and three ops in f32: rms_norm, add,
+// and glu with silu. Every other op is answered with a reason. It is SYNCHRONOUS: submit returns when the run is done, and the host
+// supplies queues and fences. Plain loops; a real backend replaces step 4.
 //
 // Step 1 says what the library is (before any code runs), step 9 exports the one function, the rest is in between. Steps 2 to 5 are in
 // raw_device.hpp: the handles, what the device can do, and how it does it. The rules in brackets are those of CONTRACT.md. No function here

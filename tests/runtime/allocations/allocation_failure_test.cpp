@@ -4,9 +4,8 @@
 //
 // usage: allocation_failure_test MODEL PLUGIN_FOLDER [--readers | --training | --full-training] [--every | --share N | --only N]
 //                                [--backend ID]
-//   --readers: another life, of the calls that read and write JSON and list folders: a plugin's kept probe result,
-//   the device list, the file of a model, an estimate, a chat whose template has macros, the caches of pulled models. Probes run in another
-//   process.
+//   --readers: another life, of the calls that read and write JSON and list folders. They are a plugin's kept probe result, the device
+//   list, the file of a model, an estimate, a chat whose template has macros, and the caches of pulled models. Probes run in another process.
 //   --training: the life of a trainer: create, steps, save, resume, the result. Where the update of a step failed, another trainer resumes.
 //   --full-training: the same, of all weights in bf16 over packed examples.
 //   --share N: each N-th place alone. --only N: allocation N of the main thread fails, in this process, for a debugger.
