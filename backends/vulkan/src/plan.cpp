@@ -9,6 +9,9 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::int64_t most_recorded = 72;  // a session decodes up to 64 sequences at once; and some prefills
+constexpr std::int64_t least_recorded = 2;
+/// Bytes of all parameters of a plan, if two recordings need no more: a step of training has 1.6 MB of them, and rarely the extents of one before.
+constexpr std::uint64_t most_parameters = 16 << 20;
 /// What is taken for so many bytes of parameters: other extents than the usual ones may need a few more.
 constexpr std::uint64_t parameter_room(std::uint64_t bytes) { return (bytes + 4096 + 255) / 256 * 256; }
 
@@ -216,14 +219,18 @@ std::vector<std::vector<std::int64_t>> Instance::usual_extents() const {
   return usual;
 }
 
-std::int64_t Instance::slots() const {
+std::int64_t Instance::slots(std::uint64_t parameters) const {
+  const std::int64_t most =
+      parameters == 0
+          ? most_recorded
+          : std::clamp(static_cast<std::int64_t>(most_parameters / parameter_room(parameters)), least_recorded, most_recorded);
   std::int64_t slots = 1;  // as many as there are extents
-  for (std::size_t s = 0; s < bounds_.bounds().size() && slots < most_recorded; ++s) {
+  for (std::size_t s = 0; s < bounds_.bounds().size() && slots < most; ++s) {
     const sdk::Graph& source = plan_.graph.source;
     const std::int64_t least = source.symbols[s].extent == QUERN_NONE ? source.symbols[s].min : 0;
-    slots *= std::clamp<std::int64_t>(bounds_.bounds()[s] - least + 1, 1, most_recorded);
+    slots *= std::clamp<std::int64_t>(bounds_.bounds()[s] - least + 1, 1, most);
   }
-  return std::min(slots, most_recorded);
+  return std::min(slots, most);
 }
 
 std::uint64_t Instance::private_bytes() {
@@ -233,7 +240,7 @@ std::uint64_t Instance::private_bytes() {
     if (all.exchange > common_->claimed) claimed_ += all.exchange - std::exchange(common_->claimed, all.exchange);
   }
   return claimed_ +
-         (all.parameters == 0 || !device_.facts().mapped ? 0 : static_cast<std::uint64_t>(slots()) * parameter_room(all.parameters));
+         (all.parameters == 0 || !device_.facts().mapped ? 0 : static_cast<std::uint64_t>(slots(all.parameters)) * parameter_room(all.parameters));
 }
 
 /// Kernels read parameters again and again: near the device, if its limit leaves room there.
@@ -256,7 +263,7 @@ void Instance::prepare(sdk::BoundPlaces places) {
   const Needs all = needs();
   device_.pipelines().make(all.pipelines, device_.threads());
   device_.pipelines().save_many();
-  for (std::int64_t s = 0, count = slots(); s < count; ++s) {
+  for (std::int64_t s = 0, count = slots(all.parameters); s < count; ++s) {
     Recorded& slot = recorded_.emplace_back();
     if (all.parameters > 0) slot.parameters = take_parameters(parameter_room(all.parameters));
   }

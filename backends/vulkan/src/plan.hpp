@@ -99,8 +99,8 @@ class Instance {
   void emit(const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const;
   Launcher dry(const std::vector<std::int64_t>& extents) const;
   std::vector<std::vector<std::int64_t>> usual_extents() const;
-  /// How many sets of extents it keeps the steps of.
-  std::int64_t slots() const;
+  /// How many sets of extents it keeps the steps of, each with so many bytes of parameters.
+  std::int64_t slots(std::uint64_t parameters) const;
   Memory take_parameters(std::uint64_t bytes) const;
   /// The largest that usual runs need of parameters and of the exchange.
   struct Needs {

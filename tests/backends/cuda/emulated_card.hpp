@@ -4,6 +4,7 @@
 // Source: the PTX manual, "Warp-level matrix instructions": which element each lane holds of ldmatrix, m16n8k16 and m16n8k8.
 #pragma once
 
+#include <atomic>
 #include <barrier>
 #include <bit>
 #include <cmath>
@@ -48,6 +49,15 @@ constexpr int emulated_threads = 256;
 inline void __syncthreads() {
   static std::barrier<> all(emulated_threads);
   all.arrive_and_wait();
+}
+inline bool __syncthreads_or(bool v) {
+  static std::atomic<int> count{0};
+  count += v ? 1 : 0;
+  __syncthreads();
+  const bool any = count != 0;
+  __syncthreads();
+  count -= v ? 1 : 0;
+  return any;
 }
 
 /// What the lanes of a warp show each other.

@@ -4,6 +4,9 @@
 
 namespace quern::cuda {
 
+constexpr int lora_down_rows = 4, lora_down_ranks = 4;  // of a tile of lora_down_tile
+constexpr int lora_up_rows = 8;                         // of a tile of lora_up_tile; fewer rows take lora_down_row and lora_up_row
+
 struct LoraParams {
   Operand x, base, y;   // rows: strides[0] and step. base may be absent
   Operand dy, dx;       // of the gradient
@@ -11,8 +14,8 @@ struct LoraParams {
   Address pool, table;  // table i32 [slots][4]: offsets of A and B, rank, bits of the scale
   int pool_dtype;
   long long pool_count, slots, rows, k, n;
-  long long first_row;  // of this pass
-  long long most_rank;  // what the pool has room for
+  long long first_row, end_row;  // of this pass
+  long long most_rank;           // what the pool has room for, in whole fours
   Address low, back;    // f32 [rows of a pass][most_rank]: A x, B^T dy
   float alpha;
   Live live;

@@ -9,14 +9,17 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::int64_t most_low_bytes = 32 << 20;  // of the low-rank products of one pass
+constexpr std::int64_t most_rank_groups = 32;      // blocks along the ranks: a pool of many adapters has room for many more than each has
 
 bool is_backward(const Call& call) { return call.op == QUERN_OP_LORA_MATMUL_BACKWARD; }
 /// The row length of y.
 std::int64_t outputs_of(const Call& call) { return (is_backward(call) ? call.input(4) : call.output(0)).last(); }
 
-/// No adapter of the pool has a higher rank.
+std::int64_t ceiling(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
+/// No adapter of the pool has a higher rank. In whole fours, so that rows of low-rank products begin at whole words of 16 bytes.
 std::int64_t most_rank(const Call& call) {
-  return call.input(1).elements() / std::max<std::int64_t>(1, std::max(call.input(0).last(), outputs_of(call)));
+  const std::int64_t row = std::max<std::int64_t>(1, std::max(call.input(0).last(), outputs_of(call)));
+  return ceiling(call.input(1).elements() / row, 4) * 4;
 }
 std::int64_t rows_a_pass(const Call& call) {
   const std::int64_t bytes = std::max<std::int64_t>(1, most_rank(call)) * 4 * (is_backward(call) ? 2 : 1);
@@ -52,15 +55,28 @@ LoraParams params_of(const Call& call, Launcher& launcher) {
   return p;
 }
 
+/// low = A x of the rows of a pass: a block a rank of a row, or a tile of both.
+void launch_down(const LoraParams& p, Launcher& launcher) {
+  const std::int64_t rows = p.end_row - p.first_row;
+  const auto groups = [&](std::int64_t ranks) { return std::clamp<std::int64_t>(ceiling(p.most_rank, ranks), 1, most_rank_groups); };
+  if (rows < lora_up_rows) launcher.launch(kernels::lora_down_row, {groups(1), rows, 1}, 256, p);
+  else launcher.launch(kernels::lora_down_tile, {groups(lora_down_ranks), ceiling(rows, lora_down_rows), 1}, 256, p);
+}
+void launch_up(const LoraParams& p, Launcher& launcher) {
+  const std::int64_t rows = p.end_row - p.first_row;
+  if (rows < lora_up_rows) launcher.launch(kernels::lora_up_row, {ceiling(p.n, 256), rows, 1}, 256, p);
+  else launcher.launch(kernels::lora_up_tile, {ceiling(p.n, 256), ceiling(rows, lora_up_rows), 1}, 256, p);
+}
+
 void emit(const Call& call, Launcher& launcher) {
   LoraParams p = params_of(call, launcher);
   p.base = rows_of(call.input(4));
   p.y = rows_of(call.output(0));
   const std::int64_t pass = rows_a_pass(call);
   for (p.first_row = 0; p.first_row < p.rows; p.first_row += pass) {
-    const std::int64_t rows = std::min<std::int64_t>(pass, p.rows - p.first_row);
-    launcher.launch(kernels::lora_down, {rows, 1, 1}, 256, p);
-    launcher.launch(kernels::lora_up, {(p.n + 255) / 256, rows, 1}, 256, p);
+    p.end_row = std::min<std::int64_t>(p.first_row + pass, p.rows);
+    launch_down(p, launcher);
+    launch_up(p, launcher);
   }
 }
 
@@ -78,8 +94,10 @@ void emit_backward(const Call& call, Launcher& launcher) {
   p.dpool_dtype = static_cast<int>(dpool.dtype);
   if (call.integer(QUERN_KEY_ACCUMULATE) == 0) launcher.launch(kernels::lora_clear, launcher.spread(q.pool_count), 256, p);
   for (q.first_row = 0; q.first_row < q.rows; q.first_row += pass) {
-    p.rows = std::min<std::int64_t>(pass, q.rows - q.first_row);
-    launcher.launch(kernels::lora_down, {p.rows, 1, 1}, 256, q);
+    q.end_row = std::min<std::int64_t>(q.first_row + pass, q.rows);
+    p.rows = q.end_row - q.first_row;
+    launch_down(q, launcher);
+    launcher.launch(kernels::lora_back, {p.rows, 1, 1}, 256, q);
     launcher.launch(kernels::lora_dx, {(q.k + 255) / 256, p.rows, 1}, 256, q);
     for (p.adapter = 0; p.adapter < q.slots; ++p.adapter)
       for (p.of_b = 0; p.of_b < 2; ++p.of_b) launcher.launch(kernels::lora_pool, launcher.spread(p.of_b != 0 ? q.n * 8 : q.k * 8), 256, p);

@@ -1,0 +1,134 @@
+// lora_matmul's kernels (lora.cu) over a card in plain C++ (emulated_card.hpp): what they compute, for every way to lie in memory, and that a row has
+// the same bits alone, in a tile of rows of one adapter, and in one of several.
+#include <lora.cu>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace quern::cuda {
+namespace {
+
+struct Shape2 {
+  i64 k, n;
+  int dtype;      // of x and the pool
+  i64 gap;        // elements between adapters: of 3, nothing begins at a whole word
+  bool scattered; // elements of x lie two apart
+};
+constexpr int none = -1, stray = 7;
+constexpr i64 ranks[] = {4, 16, 11};
+
+/// A pool of three adapters, rows of x and base, and what the kernels made of them.
+struct Adapted {
+  std::vector<u16> pool16, x16;
+  std::vector<float> pool, x, base, y, low;
+  std::vector<int> table, slots;
+  LoraParams p{};
+  int fault = 0;
+
+  Adapted(const Shape2& s, std::vector<int> rows_slots) : slots(std::move(rows_slots)) {
+    std::mt19937 random(3);
+    const auto number = [&] { return static_cast<float>(static_cast<int>(random() % 17) - 8) / 8; };  // f16 and bf16 hold it
+    i64 at = s.gap;
+    for (const i64 rank : ranks) {
+      const i64 b = at + rank * s.k + s.gap;
+      for (const int word : {static_cast<int>(at), static_cast<int>(b), static_cast<int>(rank), std::bit_cast<int>(0.5f)}) table.push_back(word);
+      at = b + rank * s.n + s.gap;
+    }
+    const auto rows = static_cast<i64>(slots.size()), apart = s.scattered ? i64{2} : i64{1};
+    pool.resize(at), x.resize(rows * s.k * apart), base.resize(rows * s.n), y.resize(rows * s.n, -77.0f);
+    for (std::vector<float>* v : {&pool, &x, &base})
+      for (float& f : *v) f = number();
+    const auto narrow = [&](const std::vector<float>& from, std::vector<u16>& to) {
+      for (const float f : from) to.push_back(s.dtype == F16 ? to_half(f) : to_bf16(f));
+    };
+    narrow(pool, pool16), narrow(x, x16);
+    const bool wide = s.dtype == F32;
+    const i64 bytes = wide ? 4 : 2;
+    p.pool = reinterpret_cast<Address>(wide ? static_cast<void*>(pool.data()) : pool16.data());
+    p.x = rows_at(wide ? static_cast<void*>(x.data()) : x16.data(), s.dtype, bytes * apart, s.k);
+    p.base = rows_at(base.data(), F32, 4, s.n);
+    p.y = rows_at(y.data(), F32, 4, s.n);
+    p.slot = rows_at(slots.data(), 0, 4, 1);
+    p.table = reinterpret_cast<Address>(table.data());
+    p.pool_dtype = s.dtype;
+    p.pool_count = at;
+    p.slots = std::ssize(ranks);
+    p.rows = p.end_row = rows;
+    p.k = s.k, p.n = s.n;
+    p.most_rank = 32;
+    low.resize(rows * p.most_rank, std::numeric_limits<float>::quiet_NaN());  // nothing is read that was not written
+    p.low = reinterpret_cast<Address>(low.data());
+    p.alpha = 2;
+    p.faults = reinterpret_cast<Address>(&fault);
+  }
+  static Operand rows_at(void* data, int dtype, i64 step, i64 length) {
+    Operand o{};
+    o.data = reinterpret_cast<Address>(data);
+    o.dtype = dtype;
+    o.step = step;
+    o.strides[0] = step * length;
+    return o;
+  }
+  void run(bool tiles) {
+    const u32 rows = static_cast<u32>(slots.size()), columns = static_cast<u32>((p.n + 255) / 256);
+    const auto tiles_of = [&](u32 size) { return (rows + size - 1) / size; };
+    if (tiles) {
+      run_emulated(lora_down_tile, 2, tiles_of(lora_down_rows), p);
+      run_emulated(lora_up_tile, columns, tiles_of(lora_up_rows), p);
+    } else {
+      run_emulated(lora_down_row, 3, rows, p);
+      run_emulated(lora_up_row, columns, rows, p);
+    }
+  }
+  double wanted(const Shape2& s, i64 t, i64 n) const {
+    const int slot = slots[t];
+    if (slot == stray) return 0;
+    double sum = base[t * s.n + n];
+    if (slot == none) return sum;
+    const int* row = &table[slot * 4];
+    for (i64 r = 0; r < row[2]; ++r) {
+      double h = 0;
+      for (i64 i = 0; i < s.k; ++i) h += static_cast<double>(pool[row[0] + r * s.k + i]) * static_cast<double>(x[(t * s.k + i) * (s.scattered ? 2 : 1)]);
+      sum += h * static_cast<double>(pool[row[1] + n * row[2] + r]);
+    }
+    return sum;  // alpha times scale is 1
+  }
+};
+
+/// Numbers are eighths and sums of their products exact in f32, so results are exact, whatever the order.
+void expect_exact(const Shape2& s, const std::vector<int>& slots) {
+  SCOPED_TRACE(testing::Message() << "k " << s.k << ", n " << s.n << ", dtype " << s.dtype << ", gap " << s.gap << ", rows " << slots.size());
+  for (const bool tiles : {false, true}) {
+    Adapted a(s, slots);
+    a.run(tiles);
+    for (i64 t = 0; t < std::ssize(slots); ++t)
+      for (i64 n = 0; n < s.n; ++n) ASSERT_EQ(a.y[t * s.n + n], a.wanted(s, t, n)) << "row " << t << ", output " << n << ", tiles " << tiles;
+    EXPECT_EQ(a.fault != 0, std::ranges::count(slots, stray) > 0);
+  }
+}
+
+TEST(CudaLora, RowsHaveTheirAdaptersInAnyLayout) {
+  const std::vector<int> of_one(9, 1), mixed = {0, 1, 2, none, 1, 1, 1, 1, 2, stray, 0};
+  for (const int dtype : {F32, F16, BF16}) {
+    expect_exact({64, 40, dtype, 8, false}, of_one);
+    expect_exact({64, 40, dtype, 8, false}, mixed);
+    expect_exact({67, 9, dtype, 3, false}, mixed);
+  }
+  expect_exact({40, 260, F16, 8, true}, {2, 2, 2});
+  expect_exact({5, 1, F32, 3, false}, {none});
+}
+
+TEST(CudaLora, ARowHasTheSameBitsAloneAndInATile) {
+  const Shape2 s{2100, 24, F16, 8, false};
+  const std::vector<int> slots = {1, 1, 1, 1, 1, 0, 1, 1, 1, 1};
+  Adapted rows(s, slots), tiles(s, slots);
+  for (Adapted* a : {&rows, &tiles})
+    for (std::size_t i = 0; i < a->x16.size(); ++i) a->x16[i] = to_half(std::sin(static_cast<float>(i)));  // sums that are rounded
+  rows.run(false), tiles.run(true);
+  EXPECT_EQ(rows.y, tiles.y);
+}
+
+}  // namespace
+}  // namespace quern::cuda
