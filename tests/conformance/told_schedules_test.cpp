@@ -80,7 +80,10 @@ class ToldSchedules : public testing::Test {
     const Batch batch{"rows", most_rows, 8, 16};
     LayerStep step(of.usual, QUERN_Q4_K, batch, {most_rows}, QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
     add_layers(step, of, 2);
-    const Case c = step.graph.finish(Profile::full, level_inference);
+    return compiled(step.graph.finish(Profile::full, level_inference), change);
+  }
+  template <class Change>
+  static std::vector<Told> compiled(const Case& c, Change change) {
     FlatGraph flat(*c.graph, Numerics::fast, {}, QUERN_DETERMINISM_REPEATABLE);
     const quern_plugin_api& api = device_->api();
     if (api.weights_plan != nullptr) {
@@ -309,6 +312,36 @@ TEST_F(ToldSchedules, KernelOfAGatedActivationSaysWhyGateAndUpAreNoPair) {
       }
   };
   EXPECT_EQ(compiled(family("llama"), alone_gate).at(0).reasons_of_kernel.at(glu), "its rows must not depend on the batch");
+}
+
+/// Penalties, biases and a draw. `told`: the host reads the logits behind the penalties.
+Case draw(bool told) {
+  constexpr std::int64_t rows = 2, vocab = 512;
+  GraphBuilder g(rows);
+  const auto given = [&](const char* name, quern_dtype dtype, Dims dims) { return g.input(name, input(dtype, std::move(dims))); };
+  const int logits = given("logits", QUERN_F32, {rows, vocab}), params = given("params", QUERN_F32, {rows, 8});
+  const int penalised =
+      g.node(QUERN_OP_PENALIZE, "penalised",
+             {logits, given("history", QUERN_I32, {rows, 8}), given("history_len", QUERN_I32, {rows}), params}, {rows, vocab});
+  if (told) g.output(penalised);
+  const int biased = g.node(QUERN_OP_LOGIT_BIAS, "biased",
+                            {penalised, given("bias_token", QUERN_I32, {rows, 2}), given("bias", QUERN_F32, {rows, 2})}, {rows, vocab});
+  const int token = g.internal("token", QUERN_I32, {rows}), logprob = g.internal("logprob", QUERN_F32, {rows});
+  g.node_into(QUERN_OP_SAMPLE, {biased, params, given("seed", QUERN_U32, {rows, 2}), given("step", QUERN_I32, {rows})}, {token, logprob});
+  g.output(token), g.output(logprob);
+  return g.finish(Profile::full, level_inference);
+}
+
+TEST_F(ToldSchedules, EachStepOfADrawIsToldWhyItStandsAlone) {
+  if (!is("vulkan")) GTEST_SKIP() << "the other backends have no rule of draws";
+  const auto as_it_is = [](auto&, auto&) {};
+  EXPECT_TRUE(compiled(draw(false), as_it_is).at(0).alone.empty());
+  const std::vector<AloneNode> alone = compiled(draw(true), as_it_is).at(0).alone;
+  EXPECT_EQ(alone.size(), 3u);
+  for (const AloneNode& node : alone) {
+    EXPECT_EQ(node.rule, "draw");
+    EXPECT_EQ(node.reason, "the host reads the logits behind the penalties");
+  }
 }
 
 TEST_F(ToldSchedules, OfLayersWithPartsOfFusedWeightsNoNodeFallsOff) {
