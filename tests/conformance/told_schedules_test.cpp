@@ -7,6 +7,7 @@
 #include "worker/loader_settings.hpp"
 
 #include "quern/loader/loader.hpp"
+#include "quern/sdk/fusion/rules.hpp"
 
 #include <gtest/gtest.h>
 
@@ -39,7 +40,8 @@ struct AloneNode {
 struct Told {
   std::uint32_t symbol;
   std::int64_t least, most;
-  std::vector<std::size_t> kernels_of_node;  // one a node: how many kernels compute it
+  std::vector<std::size_t> kernels_of_node;    // one a node: how many kernels compute it
+  std::vector<std::string> reasons_of_kernel;  // one a node: of the last that computes it
   std::vector<AloneNode> alone;
 
   const AloneNode* find(std::uint32_t node) const {
@@ -74,11 +76,14 @@ class ToldSchedules : public testing::Test {
 
   /// A graph of two layers; `change` may edit its values and nodes before it is compiled.
   template <class Change>
-  static std::vector<Told> compiled(const LayerFamily& of, const Change& change) {
+  static std::vector<Told> compiled(const LayerFamily& of, Change change) {
     const Batch batch{"rows", most_rows, 8, 16};
     LayerStep step(of.usual, QUERN_Q4_K, batch, {most_rows}, QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
     add_layers(step, of, 2);
-    const Case c = step.graph.finish(Profile::full, level_inference);
+    return compiled(step.graph.finish(Profile::full, level_inference), change);
+  }
+  template <class Change>
+  static std::vector<Told> compiled(const Case& c, Change change) {
     FlatGraph flat(*c.graph, Numerics::fast, {}, QUERN_DETERMINISM_REPEATABLE);
     const quern_plugin_api& api = device_->api();
     if (api.weights_plan != nullptr) {
@@ -124,11 +129,20 @@ class ToldSchedules : public testing::Test {
     info.header = {sizeof info, QUERN_TYPE_PLAN_INFO, nullptr};
     EXPECT_EQ(api.plan_info(plan, &info, nullptr), QUERN_OK);
     for (const quern_schedule_info& schedule : list_of<quern_schedule_info>(info.schedules)) {
-      Told told{schedule.symbol, schedule.least, schedule.most, std::vector<std::size_t>(graph.nodes.count), {}};
+      Told told{schedule.symbol,
+                schedule.least,
+                schedule.most,
+                std::vector<std::size_t>(graph.nodes.count),
+                std::vector<std::string>(graph.nodes.count),
+                {}};
       for (const quern_kernel_info& kernel : list_of<quern_kernel_info>(schedule.kernels))
-        for (const std::uint32_t node : list_of<std::uint32_t>(kernel.nodes)) ++told.kernels_of_node.at(node);
+        for (const std::uint32_t node : list_of<std::uint32_t>(kernel.nodes))
+          ++told.kernels_of_node.at(node), told.reasons_of_kernel.at(node) = text(kernel.reason);
       for (const quern_alone_info& alone : list_of<quern_alone_info>(schedule.alone))
         told.alone.push_back({alone.node, (alone.flags & QUERN_ALONE_COMPLETE) != 0, text(alone.rule), text(alone.reason)});
+      for (const AloneNode& alone : told.alone)
+        EXPECT_NE(alone.reason, quern::sdk::fusion::missed)
+            << "from " << told.least << " rows on, node " << alone.node << ", rule '" << alone.rule << "'";
       result.push_back(std::move(told));
     }
     api.plan_destroy(plan, nullptr);
@@ -225,6 +239,108 @@ TEST_F(ToldSchedules, AStridedViewLetsItsNodesFallOffAndSaysWhy) {
   for (const std::uint32_t n : products) {  // the others keep their rules
     const AloneNode* alone = one_row.find(n);
     EXPECT_TRUE(alone == nullptr || alone->complete) << "product " << n << ": " << (alone == nullptr ? "" : alone->reason);
+  }
+}
+
+/// The first node of an op is no part of a step with others.
+struct Lonely {
+  std::uint32_t op, node = QUERN_NONE;
+  void operator()(std::vector<quern_value>&, std::vector<quern_node>& nodes) {
+    const auto first = std::ranges::find(nodes, op, &quern_node::op);
+    if (first == nodes.end()) return;
+    node = static_cast<std::uint32_t>(first - nodes.begin());
+    first->uses |= QUERN_NODE_USES_DETERMINISM;
+    first->determinism = QUERN_DETERMINISM_INVARIANT;
+  }
+};
+
+/// The table of rules is asked again of what a schedule left, and finds nothing more: one pass is its fixed point (told_of looks).
+TEST_F(ToldSchedules, NoRuleTakesANodeThatAScheduleLeft) {
+  const std::uint32_t ops[] = {QUERN_OP_MATMUL, QUERN_OP_MATMUL_ID, QUERN_OP_ATTENTION, QUERN_OP_GLU, QUERN_OP_RMS_NORM};
+  for (const LayerFamily* const family : layer_families()) {
+    SCOPED_TRACE(family->name);
+    EXPECT_FALSE(compiled(*family).empty());
+    compiled(*family, stride_rotations);
+    for (const std::uint32_t op : ops) compiled(*family, Lonely{op});
+  }
+}
+
+/// Each rule says of its own nodes what is in the way, whichever node of the pattern that is.
+TEST_F(ToldSchedules, ActivationsExpertsAndNormsWithASumAreToldTheirRules) {
+  if (!is("cuda")) GTEST_SKIP() << "the other backends have no such rules";
+  struct {
+    const char* family;
+    std::uint32_t op, told_op;
+    const char* rule;
+  } const cases[] = {{"gpt_neox", QUERN_OP_GELU, QUERN_OP_GELU, "activation"},
+                     {"mixtral", QUERN_OP_GLU, QUERN_OP_GLU, "experts"},
+                     {"mixtral", QUERN_OP_GLU, QUERN_OP_MOE_COMBINE, "experts"},
+                     {"olmo2", QUERN_OP_ADD, QUERN_OP_ADD, "norm and sum"}};
+  for (const auto& one : cases) {
+    std::uint32_t told_node = QUERN_NONE;
+    Lonely lonely{one.op};
+    const std::vector<Told> schedules = compiled(family(one.family), [&](auto& values, auto& nodes) {
+      lonely(values, nodes);
+      told_node = static_cast<std::uint32_t>(std::ranges::find(nodes, one.told_op, &quern_node::op) - nodes.begin());
+    });
+    std::size_t found = 0;
+    for (const Told& told : schedules) {
+      const AloneNode* const alone = told.find(told_node);
+      if (alone == nullptr) continue;  // of few pairs the weighted sum is still the end of its product
+      ++found;
+      EXPECT_EQ(alone->rule, one.rule) << one.family;
+      EXPECT_EQ(alone->reason, "its rows must not depend on the batch") << one.family << ", from " << told.least << " rows on";
+    }
+    EXPECT_GT(found, 0u) << one.family << ", node " << told_node;
+  }
+}
+
+TEST_F(ToldSchedules, KernelOfAGatedActivationSaysWhyGateAndUpAreNoPair) {
+  if (!is("vulkan")) GTEST_SKIP() << "the other backends have one kernel of gate, up and activation for any number of rows, or none";
+  std::uint32_t glu = QUERN_NONE;
+  const auto find_glu = [&](auto&, std::vector<quern_node>& nodes) {
+    glu = static_cast<std::uint32_t>(std::ranges::find(nodes, std::uint32_t{QUERN_OP_GLU}, &quern_node::op) - nodes.begin());
+  };
+  EXPECT_EQ(compiled(family("llama"), find_glu).at(0).reasons_of_kernel.at(glu), "");
+  const auto alone_gate = [&](std::vector<quern_value>& values, std::vector<quern_node>& nodes) {
+    find_glu(values, nodes);
+    const std::uint32_t gate = *static_cast<const std::uint32_t*>(nodes.at(glu).inputs.data);
+    for (quern_node& node : nodes)
+      if (node.op == QUERN_OP_MATMUL && *static_cast<const std::uint32_t*>(node.outputs.data) == gate) {
+        node.uses |= QUERN_NODE_USES_DETERMINISM;
+        node.determinism = QUERN_DETERMINISM_INVARIANT;
+      }
+  };
+  EXPECT_EQ(compiled(family("llama"), alone_gate).at(0).reasons_of_kernel.at(glu), "its rows must not depend on the batch");
+}
+
+/// Penalties, biases and a draw. `told`: the host reads the logits behind the penalties.
+Case draw(bool told) {
+  constexpr std::int64_t rows = 2, vocab = 512;
+  GraphBuilder g(rows);
+  const auto given = [&](const char* name, quern_dtype dtype, Dims dims) { return g.input(name, input(dtype, std::move(dims))); };
+  const int logits = given("logits", QUERN_F32, {rows, vocab}), params = given("params", QUERN_F32, {rows, 8});
+  const int penalised =
+      g.node(QUERN_OP_PENALIZE, "penalised",
+             {logits, given("history", QUERN_I32, {rows, 8}), given("history_len", QUERN_I32, {rows}), params}, {rows, vocab});
+  if (told) g.output(penalised);
+  const int biased = g.node(QUERN_OP_LOGIT_BIAS, "biased",
+                            {penalised, given("bias_token", QUERN_I32, {rows, 2}), given("bias", QUERN_F32, {rows, 2})}, {rows, vocab});
+  const int token = g.internal("token", QUERN_I32, {rows}), logprob = g.internal("logprob", QUERN_F32, {rows});
+  g.node_into(QUERN_OP_SAMPLE, {biased, params, given("seed", QUERN_U32, {rows, 2}), given("step", QUERN_I32, {rows})}, {token, logprob});
+  g.output(token), g.output(logprob);
+  return g.finish(Profile::full, level_inference);
+}
+
+TEST_F(ToldSchedules, EachStepOfADrawIsToldWhyItStandsAlone) {
+  if (!is("vulkan")) GTEST_SKIP() << "the other backends have no rule of draws";
+  const auto as_it_is = [](auto&, auto&) {};
+  EXPECT_TRUE(compiled(draw(false), as_it_is).at(0).alone.empty());
+  const std::vector<AloneNode> alone = compiled(draw(true), as_it_is).at(0).alone;
+  EXPECT_EQ(alone.size(), 3u);
+  for (const AloneNode& node : alone) {
+    EXPECT_EQ(node.rule, "draw");
+    EXPECT_EQ(node.reason, "the host reads the logits behind the penalties");
   }
 }
 

@@ -169,10 +169,10 @@ struct ResidualSum : SmallGraph {
     add = node(QUERN_OP_ADD, {other, made}, {sum});
   }
   std::uint32_t found(bool stored = false, Refusal* why = nullptr) const {
-    std::vector<bool> made_by_steps(nodes.size(), false);
-    made_by_steps[maker] = stored;
+    std::vector<std::uint32_t> stored_at{0, 1, 2};
+    if (stored) stored_at[maker] = product;
     std::uint32_t operand = none;
-    return Patterns(*this).add_of(product, product, made_by_steps, operand, why);
+    return Patterns(*this).add_of(product, product, stored_at, operand, why);
   }
 };
 TEST(FusionPatterns, ResidualSumIsFound) {
@@ -213,10 +213,31 @@ TEST(FusionPatterns, SumOfANormIsFound) {
   EXPECT_EQ(found->input, g.y);
   EXPECT_EQ(found->other, g.x);
 }
+std::string why_no_normed_sum(const SumOfNorm& g) {
+  Refusal why = nullptr;
+  const bool found = Patterns(g).normed_sum_at(g.add, &why).has_value();
+  EXPECT_EQ(found, why == nullptr);
+  return found ? "" : why;
+}
 TEST(FusionPatterns, SumOfANormThatOthersReadIsNotFound) {
   SumOfNorm g;
   g.node(QUERN_OP_COPY, {g.normed}, {g.value({3, 64})});
-  EXPECT_FALSE(Patterns(g).normed_sum_at(g.add));
+  EXPECT_EQ(why_no_normed_sum(g), "the norm is read by another node too");
+}
+TEST(FusionPatterns, SumOfANormSaysWhatIsInTheWay) {
+  const auto with = [](auto change) {
+    SumOfNorm g;
+    change(g);
+    return why_no_normed_sum(g);
+  };
+  EXPECT_EQ(with([](SumOfNorm& g) { g.nodes[g.add].op = QUERN_OP_MUL; }), "it is no sum");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.nodes[g.add].invariant = true; }), "its rows must not depend on the batch");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.nodes[g.add].attributes->reals[QUERN_KEY_ALPHA] = 2; }), "an operand has a factor");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.values[g.sum].tensor.dtype = QUERN_F16; }), "its result is not packed f32");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.values[g.sum].root = g.y; }), "its result is written in place");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.nodes[g.norm].op = QUERN_OP_COPY; }), "no operand is an rms norm's result");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.nodes[g.norm].inputs.pop_back(); }), "the norm has no weight");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.values[g.x].tensor.dtype = QUERN_F16; }), "its operands are not packed f32 of one shape");
 }
 TEST(FusionPatterns, BackendSaysWhichRowsItNorms) {
   struct Narrow : Patterns {
@@ -224,8 +245,102 @@ TEST(FusionPatterns, BackendSaysWhichRowsItNorms) {
     bool row_norm_serves(const Tensor& x) const override { return x.last() <= 32; }
   };
   const SumOfNorm g;
-  EXPECT_TRUE(Patterns(g).row_norm(g.norm));
-  EXPECT_FALSE(Narrow(g).row_norm(g.norm));
+  EXPECT_EQ(Patterns(g).why_no_row_norm(g.norm), nullptr);
+  EXPECT_STREQ(Narrow(g).why_no_row_norm(g.norm), "no kernel norms rows of this size");
+}
+TEST(FusionPatterns, NormOfRowsSaysWhatIsInTheWay) {
+  const auto with = [](auto change) -> std::string {
+    SumOfNorm g;
+    change(g);
+    const Refusal why = Patterns(g).why_no_row_norm(g.norm);
+    return why == nullptr ? "" : why;
+  };
+  EXPECT_EQ(with([](SumOfNorm&) {}), "");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.nodes[g.norm].op = QUERN_OP_COPY; }), "it is no norm of rows");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.nodes[g.norm].predicate = g.value({1}, QUERN_I32); }), "it runs under a condition");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.node(QUERN_OP_COPY, {g.y}, {g.weight}); }), "the norm's weight or bias is made in the graph");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.values[g.y].tensor.rank = 1; }), "what the norm reads is no matrix");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.values[g.y].tensor.dtype = QUERN_BF16; }), "the norm reads or writes what is no packed f32");
+  EXPECT_EQ(with([](SumOfNorm& g) { g.node(QUERN_OP_COPY, {g.x}, {g.y}); }), "what the norm reads or its result is written in place");
+}
+
+/// y = gelu(x weight).
+struct ActivatedProduct : SmallGraph {
+  std::uint32_t x = value({3, 64}), weight = value({32, 64}), made = value({3, 32}), y = value({3, 32});
+  std::uint32_t product = node(QUERN_OP_MATMUL, {x, weight}, {made}), gelu = node(QUERN_OP_GELU, {made}, {y});
+  ActivatedProduct() { kept = {x, weight, y}; }
+};
+TEST(FusionPatterns, ActivationBehindAProductSaysWhatIsInTheWay) {
+  const auto with = [](auto change) -> std::string {
+    ActivatedProduct g;
+    change(g);
+    Refusal why = nullptr;
+    const std::uint32_t found = Patterns(g).activation_behind(g.product, &why);
+    EXPECT_EQ(found, why == nullptr ? g.gelu : none);
+    return why == nullptr ? "" : why;
+  };
+  EXPECT_EQ(with([](ActivatedProduct&) {}), "");
+  EXPECT_EQ(with([](ActivatedProduct& g) { g.kept.push_back(g.made); }), "the product is read by another node too");
+  EXPECT_EQ(with([](ActivatedProduct& g) { g.nodes[g.gelu].op = QUERN_OP_COPY; }), "it is no activation");
+  EXPECT_EQ(with([](ActivatedProduct& g) { g.nodes[g.gelu].invariant = true; }), "its rows must not depend on the batch");
+  EXPECT_EQ(with([](ActivatedProduct& g) { g.node(QUERN_OP_COPY, {g.x}, {g.y}); }), "its result is written in place");
+  EXPECT_EQ(with([](ActivatedProduct& g) { g.nodes[g.gelu].inputs = {g.columns(g.made, 0, 16)}; }), "it reads a part of the product");
+  EXPECT_EQ(with([](ActivatedProduct& g) { g.values[g.y].tensor.dtype = QUERN_F16; }), "its result is not packed f32");
+}
+
+/// The weighted sum of down(glu(gate, up)) of chosen experts.
+struct ExpertLayer : SmallGraph {
+  std::uint32_t x = value({3, 1, 64}), id = value({3, 2}, QUERN_I32), weight = value({3, 2}), gates = value({8, 32, 64}),
+                ups = value({8, 32, 64}), downs = value({8, 64, 32}), gated = value({3, 2, 32}), upped = value({3, 2, 32}),
+                inner = value({3, 2, 32}), made = value({3, 2, 64}), y = value({3, 64});
+  std::uint32_t gate = node(QUERN_OP_MATMUL_ID, {x, gates, id}, {gated}), up = node(QUERN_OP_MATMUL_ID, {x, ups, id}, {upped}),
+                glu = node(QUERN_OP_GLU, {gated, upped}, {inner}), down = node(QUERN_OP_MATMUL_ID, {inner, downs, id}, {made}),
+                sum = node(QUERN_OP_MOE_COMBINE, {made, weight}, {y});
+  ExpertLayer() { kept = {x, id, weight, gates, ups, downs, y}; }
+};
+TEST(FusionPatterns, GluOfExpertsSaysWhatIsInTheWay) {
+  const auto with = [](auto change) -> std::string {
+    ExpertLayer g;
+    change(g);
+    Refusal why = nullptr;
+    const auto found = Patterns(g).expert_glu_at(g.glu, &why);
+    EXPECT_EQ(found.has_value(), why == nullptr);
+    return why == nullptr ? "" : why;
+  };
+  EXPECT_EQ(with([](ExpertLayer&) {}), "");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.glu].op = QUERN_OP_MUL; }), "it is no gated activation");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.glu].attributes->reals[QUERN_KEY_LIMIT] = 7; }), "its activation has a limit or a factor");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.glu].inputs.pop_back(); }), "gate and up are halves of one value");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.up].op = QUERN_OP_COPY; }), "what it reads is no product of chosen experts");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.up].invariant = true; }), "its rows must not depend on the batch");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.kept.push_back(g.gated); }), "a product of experts is read by another node too");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.values[g.gated].offset = 4; }), "it reads a part of a product of experts or a strided view");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.node(QUERN_OP_COPY, {g.x}, {g.ups}); }), "weights of experts are made in the graph");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.node(QUERN_OP_COPY, {g.id}, {g.id}); }),
+            "a product of experts, its operand or its choices are written in place");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.glu].inputs[1] = g.gated; }), "gate and up are one product");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.up].inputs[0] = g.value({3, 1, 64}); }), "gate and up are products of different operands");
+  EXPECT_EQ(with([](ExpertLayer& g) {
+              g.nodes[g.up].inputs[2] = g.value({3, 2}, QUERN_I32);
+            }),
+            "gate and up are products of different experts");
+}
+TEST(FusionPatterns, SumOfExpertsSaysWhatIsInTheWay) {
+  const auto with = [](auto change) -> std::string {
+    ExpertLayer g;
+    change(g);
+    Refusal why = nullptr;
+    const std::uint32_t found = Patterns(g).expert_product_of(g.sum, &why);
+    EXPECT_EQ(found, why == nullptr ? g.down : none);
+    return why == nullptr ? "" : why;
+  };
+  EXPECT_EQ(with([](ExpertLayer&) {}), "");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.sum].op = QUERN_OP_COPY; }), "it is no weighted sum of experts");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.sum].predicate = g.value({1}, QUERN_I32); }), "it runs under a condition");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.node(QUERN_OP_COPY, {g.x}, {g.y}); }), "its weights or its result are written in place");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.values[g.y].tensor.dtype = QUERN_F16; }), "its result is not packed f32");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.nodes[g.down].op = QUERN_OP_COPY; }), "what it reads is no product of chosen experts");
+  EXPECT_EQ(with([](ExpertLayer& g) { g.kept.push_back(g.made); }), "a product of experts is read by another node too");
 }
 
 /// Attention over a cache that this step writes, with rotations of queries and keys.

@@ -34,7 +34,7 @@ def compile_alone(compiler, dialect, header, folder, scratch):
 def main():
     folder = pathlib.Path(sys.argv[1])
     c_headers = sorted(h.name for h in (folder / "quern").glob("*.h"))
-    sdk = ["quern_plugin.hpp"] + sorted(f"sdk/{h.name}" for h in (folder / "quern" / "sdk").glob("*.hpp"))
+    sdk = ["quern_plugin.hpp"] + sorted(h.relative_to(folder / "quern").as_posix() for h in (folder / "quern" / "sdk").rglob("*.hpp"))
     pairs = {"gcc": (first("gcc-12", "gcc"), first("g++-12", "g++")), "clang": (first("clang-16"), first("clang++-16"))}
     good = count = 0
     skipped = [name for name, found in pairs.items() if None in found]

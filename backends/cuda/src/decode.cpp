@@ -37,7 +37,9 @@ class FewRows : Fuser {
     if (!operands_.empty()) return emit_all();
     Schedule nothing;
     nothing.alone = alone_in_all(graph_, [&](std::uint32_t n) {
-      return attention_.contains(n) || done_[n] ? sdk::Alone{n, "product", "no product of the graph takes int8 activations"} : alone(n);
+      const sdk::Alone own = why_left(n);
+      return done_[n] || own.reason == sdk::fusion::missed ? sdk::Alone{n, "product", "no product of the graph takes int8 activations"}
+                                                           : own;
     });
     return nothing;
   }
@@ -48,7 +50,7 @@ class FewRows : Fuser {
     else if (is_product(n)) emit_products(n);
     else if (const auto sum = sums_.find(n); sum != sums_.end()) emit_row(n, sum->second.norm, sum->second.other);
     else if (emit_experts(n)) return true;
-    else if (makes_codes(n)) emit_row(n, n, none);
+    else if (why_no_operand(n) == nullptr) emit_row(n, n, none);
     else return false;
     return true;
   }
@@ -116,7 +118,7 @@ class FewRows : Fuser {
   /// Why products do not make a layer norm each, before they quantise.
   Refusal why_no_front(std::uint32_t n) const {
     if (!joins(n)) return why_alone(n);
-    if (!row_norm(n)) return "it is no norm of packed rows of f32 by a constant weight";
+    if (const Refusal why = why_no_row_norm(n); why != nullptr) return why;
     const std::uint32_t y = root(graph_.nodes[n].outputs[0]);
     if (kept(y) || readers(y).empty()) return "the host reads its result";
     const bool all = only_products(y, false) && std::ranges::all_of(readers(y), [&](std::uint32_t user) { return takes_front(user); });
@@ -285,7 +287,7 @@ class FewRows : Fuser {
                                       key_of(n) == key && (key.form != raw_codes || even(n));
          ++n)
       group.push_back(n);
-    for (const std::uint32_t n : group) done_[n] = true;
+    for (const std::uint32_t n : group) done_[n] = true, groups_[n] = {first, group.size()};
     std::vector<Part> parts = parts_of(group);
     const Start start = start_of(first, key);
     const End end = end_of(group, parts);
@@ -367,11 +369,14 @@ class FewRows : Fuser {
               p.next_offset = post.norm.offset;
             });
   }
-  /// Whether a norm's result is read by products as codes, which it can make in its own pass.
-  bool makes_codes(std::uint32_t n) {
-    if (!row_norm(n) || !few_rows(tensor(graph_.nodes[n].outputs[0]))) return false;
-    const auto at = wanted(root(graph_.nodes[n].outputs[0]));
-    return at != operands_.end() && at->first.form == 0;
+  /// Codes of its result, which it can make in its own pass.
+  Refusal why_no_operand(std::uint32_t n) const override {
+    if (const Refusal why = why_no_row_norm(n); why != nullptr) return why;
+    if (!serves_rows(graph_.nodes[n].outputs[0])) return "it always has more rows than these kernels take";
+    const std::uint32_t r = root(graph_.nodes[n].outputs[0]);
+    const auto at = operands_.lower_bound({r, 0, raw_floats});
+    if (at == operands_.end() || at->first.value != r) return "no fused product reads its result";
+    return at->first.form == 0 ? nullptr : "the products of its result quantise it themselves";
   }
 
   /// Whether gate and up can be one kernel's.
@@ -472,14 +477,20 @@ class FewRows : Fuser {
     return few_experts(product) ? nullptr : "it may have more pairs of a token and an expert than each output's warp takes";
   }
 
-  Refusal why_no_glu(std::uint32_t gate, std::uint32_t up) const override {
+  Refusal why_no_glu(std::uint32_t, std::uint32_t gate, std::uint32_t up) const override {
     Refusal why = nullptr;
-    if (gate == up) return glu_of_columns(gate, &why) ? "the halves of its product are no whole groups of rows" : why;
+    if (gate == up) {
+      if (!glu_of_columns(gate, &why)) return why;
+      if (groups_[gate].size != 1) return "its product shares a kernel with others that read the same value";
+      return tensor(graph_.nodes[gate].inputs[1]).dims[0] % 64 == 0 ? nullptr : "the halves of its product are no whole groups of rows";
+    }
     if (!glu_of(gate, up, &why)) return why;
-    return alike({gate, up}) ? "gate and up are no two neighbours with one operand" : "the weights of gate and up differ in dtype or rows";
+    if (!alike({gate, up})) return "the weights of gate and up differ in dtype or rows";
+    if (groups_[gate].first != groups_[up].first) return "gate and up are no two neighbours with one operand";
+    return groups_[gate].size == 2 ? nullptr : "gate and up share a kernel with another product of their operand";
   }
-  sdk::Alone alone(std::uint32_t n) const override {
-    return why_left(n, "its product shares a kernel with others that read the same value");
+  Refusal why_no_activation(std::uint32_t, std::uint32_t product) const override {
+    return groups_[product].size == 1 ? nullptr : "its product shares a kernel with others that read the same value";
   }
 
   std::uint32_t most_rows_;

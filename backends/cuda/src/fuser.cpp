@@ -77,8 +77,7 @@ void Fuser::find_attention() {
     Refusal why = nullptr;
     auto found = attention_at(n, &why);
     if (found) why = why_no_attention(n, *found);
-    if (const Refusal of_others = why != nullptr ? why : found->why_no_norms; of_others != nullptr)
-      for (const std::uint32_t around : around_attention(n)) no_attention_.emplace(around, of_others);
+    if (const Refusal of_others = why != nullptr ? why : found->why_no_norms; of_others != nullptr) refuse_attention(n, of_others);
     if (why != nullptr) continue;
     for (const std::uint32_t taken : found->nodes) done_[taken] = true;
     attention_[n] = std::move(*found);
@@ -98,12 +97,13 @@ Fuser::Residuals Fuser::take_residuals(std::uint32_t node, std::size_t most) {
   taken.stored = graph_.nodes[node].outputs[0];
   for (std::uint32_t at = node; taken.nodes.size() < most;) {
     std::uint32_t other = none;
-    const std::uint32_t add = add_of(at, node, made_, other);
+    const std::uint32_t add = add_of(at, node, stored_, other);
     if (add == none || sums_.contains(add)) break;
     (taken.nodes.empty() ? taken.first : taken.second) = other;
     taken.stored = graph_.nodes[add].outputs[0];
     taken.nodes.push_back(add);
-    done_[add] = made_[add] = true;
+    done_[add] = true;
+    stored_[add] = node;
     at = add;
   }
   return taken;
@@ -162,12 +162,13 @@ std::optional<Fuser::Experts> Fuser::experts_at(std::uint32_t combine, Refusal* 
     return {};
   };
   if (!experts_kquants_serve(card_)) return no("the card has no bulk copies, which kernels of whole layers of experts need");
-  const std::uint32_t down = expert_product_of(combine);
-  if (down == none) return no("it sums what is no product of experts, or what others read too");
+  const std::uint32_t down = expert_product_of(combine, why);
+  if (down == none) return {};
   const std::uint32_t value = graph_.nodes[down].inputs[0], activation = maker(root(value));
-  const auto glu = activation == none ? std::optional<ExpertGlu>() : expert_glu_at(activation);
-  if (!glu || !whole(value) || !only_reader(root(value), down))
-    return no("its product is not of a gated activation that nothing else reads");
+  if (activation == none || graph_.nodes[activation].op != QUERN_OP_GLU) return no("its product is not of a gated activation");
+  const auto glu = expert_glu_at(activation, why);
+  if (!glu) return {};
+  if (!whole(value) || !only_reader(root(value), down)) return no("the gated activation of experts is read by another node too");
   if (graph_.nodes[glu->gate].inputs[2] != graph_.nodes[down].inputs[2]) return no("gate and down are products of different experts");
   std::vector<Tensor> storage;
   for (const std::uint32_t product : {glu->gate, glu->up, down}) {
@@ -204,18 +205,6 @@ bool Fuser::emit_experts(std::uint32_t n) {
   else if (expert_sums_.contains(n)) emit_expert_sum(n);
   else return false;
   return true;
-}
-
-sdk::Alone Fuser::why_no_experts_left(std::uint32_t n) const {
-  Refusal why = nullptr;
-  if (graph_.nodes[n].op == QUERN_OP_MOE_COMBINE) {
-    experts_at(n, &why);
-    return {n, "experts", why};
-  }
-  std::vector<Tensor> storage;
-  why = why_no_experts_kquants(graph_.describe(graph_.nodes[n], storage));
-  if (why == nullptr) why = why_no_experts(n);
-  return {n, "experts", why != nullptr ? why : "it is not gate or up of a gated activation, nor what a weighted sum alone reads"};
 }
 
 void Fuser::emit_expert_layer(std::uint32_t n) {
@@ -276,51 +265,15 @@ bool Fuser::is_given(const Attention& what, const Node& node) const {
   return given(what.table) && given(node.inputs[3]) && given(node.inputs[4]) && given(node.inputs[5]);
 }
 
-sdk::Alone Fuser::why_left(std::uint32_t n, Refusal shared) const {
-  const Node& node = graph_.nodes[n];
-  const auto attention = no_attention_.find(n);
-  switch (node.op) {
-    case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
-    case QUERN_OP_RMS_NORM:
-    case QUERN_OP_LAYER_NORM:
-      if (attention != no_attention_.end()) return {n, "attention", attention->second};
-      return {n, "norm", why_no_norm(n)};
-    case QUERN_OP_ATTENTION:
-    case QUERN_OP_ROPE:
-    case QUERN_OP_KV_WRITE:
-      return {n, "attention", attention != no_attention_.end() ? attention->second : "no attention that can be fused reads what it makes"};
-    case QUERN_OP_GLU: {
-      const bool one = node.inputs.size() < 2 || node.inputs[1] == none;  // which has both halves
-      const std::uint32_t gate = maker(root(node.inputs[0])), up = one ? gate : maker(root(node.inputs[1]));
-      for (const std::uint32_t part : {gate, up}) {
-        if (part == none || graph_.nodes[part].op != QUERN_OP_MATMUL) return {n, "glu", "gate and up are no two products"};
-        if (!is_product(part)) return {n, "glu", why_no_product(part)};
-      }
-      return {n, "glu", why_no_glu(gate, up)};
-    }
-    case QUERN_OP_ADD: {
-      Refusal why = "no operand is the result of a product that is fused";
-      for (const std::uint32_t v : node.inputs) {
-        const std::uint32_t product = v == none ? none : maker(root(v));
-        std::uint32_t other = none;
-        if (product == none || product > n || !is_product(product)) continue;
-        if (add_of(product, product, made_, other, &why) != none) why = shared;
-      }
-      return {n, "residual", why};
-    }
-    case QUERN_OP_MATMUL_ID:
-    case QUERN_OP_MOE_COMBINE: return why_no_experts_left(n);
-    default: return {n, "", "no rule of this backend takes its op"};
-  }
-}
-
 Schedule Fuser::emit_all() {
   Schedule general = general_schedule(graph_);
+  std::vector<std::uint32_t> left;
   for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
     if (done_[n] || emit(n)) continue;
-    schedule_.alone.push_back(alone(n));
+    left.push_back(n);
     schedule_.steps.push_back(std::move(general.steps[n]));
   }
+  for (const std::uint32_t n : left) schedule_.alone.push_back(why_left(n));
   return std::move(schedule_);
 }
 

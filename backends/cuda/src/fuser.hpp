@@ -6,7 +6,7 @@
 #pragma once
 
 #include "fusion.hpp"
-#include "quern/sdk/told_schedules.hpp"
+#include "quern/sdk/fusion/rules.hpp"
 
 #include <map>
 
@@ -17,11 +17,9 @@ class Fuser : protected Uses {
   static constexpr std::uint32_t none = QUERN_NONE;
 
   Fuser(const Graph& graph, const CardFacts& card)
-      : Uses(graph),
-        done_(graph.nodes.size(), false),
-        made_(graph.nodes.size(), false),
-        in_front_(graph.nodes.size(), false),
-        card_(card) {}
+      : Uses(graph), done_(graph.nodes.size(), false), in_front_(graph.nodes.size(), false), groups_(graph.nodes.size()), card_(card) {
+    for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) stored_.push_back(n);
+  }
   virtual ~Fuser() = default;
 
   // What the kernels of a schedule compose. A refusal is null where they do.
@@ -29,7 +27,11 @@ class Fuser : protected Uses {
   virtual bool serves_rows(std::uint32_t value) const = 0;
   virtual Refusal why_no_attention(std::uint32_t node, const Attention& what) const = 0;
   virtual Refusal why_no_norm(std::uint32_t norm) const = 0;
-  virtual Refusal why_no_glu(std::uint32_t gate, std::uint32_t up) const = 0;  // gate is up: the halves of one product
+  virtual Refusal why_no_glu(std::uint32_t glu, std::uint32_t gate, std::uint32_t up) const = 0;  // gate is up: the halves of one product
+  /// Of an activation behind a product that it could be part of, or could make the next operand from.
+  virtual Refusal why_no_activation(std::uint32_t activation, std::uint32_t product) const = 0;
+  /// Why a norm's own kernel does not make the operand of the products that read it.
+  virtual Refusal why_no_operand(std::uint32_t norm) const = 0;
   /// Of a product of chosen experts of few pairs.
   virtual Refusal why_no_experts(std::uint32_t /*product*/) const { return "this schedule has no kernels of few pairs of experts"; }
   /// The form in which a product reads its operand; negative: in f32, which it converts itself.
@@ -38,7 +40,7 @@ class Fuser : protected Uses {
   /// Emits the steps of the first rule that takes a node; whether one did.
   virtual bool emit(std::uint32_t node) = 0;
   /// Why no rule took a node.
-  virtual sdk::Alone alone(std::uint32_t node) const = 0;
+  sdk::Alone why_left(std::uint32_t node) const;
 
   /// Asks of each node once why it is no product of this schedule.
   void judge_products();
@@ -70,6 +72,12 @@ class Fuser : protected Uses {
     schedule_.extras.push_back(bytes);
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
+
+  /// Products that share a kernel: the first, and how many they are.
+  struct Group {
+    std::uint32_t first = QUERN_NONE;
+    std::size_t size = 1;
+  };
 
   void find_attention();
   /// Sums with norms behind products, which the sum's kernel makes.
@@ -106,16 +114,11 @@ class Fuser : protected Uses {
   void find_experts();
   /// Whether the node is the last of those that one step makes, which then is emitted.
   bool emit_experts(std::uint32_t node);
-  /// Why a product of chosen experts, or its weighted sum, stands alone.
-  sdk::Alone why_no_experts_left(std::uint32_t node) const;
-
   /// The weights of attention's norms of queries and keys.
   std::vector<std::uint32_t> weights_of_norms(const Attention& what) const;
   /// Whether no kernel of the run makes the rotations' table or the cache's pages, slots and positions.
   bool is_given(const Attention& what, const Node& node) const;
 
-  /// By the rule for the node's op. `shared`: why a sum is not part of the product that it could be part of.
-  sdk::Alone why_left(std::uint32_t node, Refusal shared) const;
   /// The steps of all nodes, in order: by the rules, else each by itself.
   Schedule emit_all();
 
@@ -126,16 +129,31 @@ class Fuser : protected Uses {
   };
   std::optional<Experts> experts_at(std::uint32_t combine, Refusal* why = nullptr) const;
   void emit_expert_layer(std::uint32_t combine);
+  // The table of rules (fuser_rules.cpp).
+  static const sdk::fusion::Rule<Fuser> rules[];
+  bool sums_a_norm(std::uint32_t add) const;
+  bool is_summed(std::uint32_t norm) const;
+  bool gates_experts(std::uint32_t glu) const;
+  bool ends_with_sums(std::uint32_t node) const;
+  Refusal why_no_attention_at(std::uint32_t n) const { return attention_.contains(n) ? nullptr : why_not_with_attention(n); }
+  Refusal why_no_normed_sum(std::uint32_t add) const;
+  Refusal why_no_sum_behind(std::uint32_t norm) const;
+  Refusal why_no_residual(std::uint32_t add) const;
+  Refusal why_no_gated(std::uint32_t glu) const;
+  Refusal why_no_end(std::uint32_t activation) const;
+  Refusal why_no_expert_layer(std::uint32_t node) const;
+  Refusal why_no_few_experts(std::uint32_t node) const;
   void emit_expert_glu(std::uint32_t glu);
   void emit_expert_sum(std::uint32_t combine);
 
-  std::vector<bool> done_, made_;  // made: stored by a step that stands before the node
-  std::vector<bool> in_front_;     // norms that products read through
+  std::vector<bool> done_;
+  std::vector<bool> in_front_;         // norms that products read through
+  std::vector<std::uint32_t> stored_;  // the node at whose place the step stands that stores the sum of this one
+  std::vector<Group> groups_;          // of products of few rows
   std::vector<Refusal> products_;
   std::map<Key, Operand> operands_;
   std::map<std::uint32_t, NormedSum> sums_;  // by the add node
   std::map<std::uint32_t, Attention> attention_;
-  std::map<std::uint32_t, Refusal> no_attention_;       // of attention nodes that are not fused, and of nodes that lead to one
   std::map<std::uint32_t, Experts> expert_layers_;      // by the node that sums
   std::map<std::uint32_t, ExpertGlu> expert_glus_;      // by the glu node
   std::map<std::uint32_t, std::uint32_t> expert_sums_;  // products by the node that sums them

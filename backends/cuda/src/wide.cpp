@@ -59,8 +59,8 @@ class ManyRows : Fuser {
     else if (in_front_[n]) emit_norm(n);
     else if (is_product(n)) emit_products(n);
     else if (emit_experts(n)) return true;
-    else if (activates(n)) emit_activation(n);
-    else if (makes_operand(n)) emit_row(n, n, none);
+    else if (is_activation(n) && why_no_end(n) == nullptr) emit_activation(n);
+    else if (why_no_operand(n) == nullptr) emit_row(n, n, none);
     else return false;
     return true;
   }
@@ -138,7 +138,7 @@ class ManyRows : Fuser {
   }
 
   Refusal why_no_norm(std::uint32_t n) const override {
-    if (is_layer_norm(n)) return "its result is no 16-bit operand, which its own kernel could make";
+    if (is_layer_norm(n)) return "products of many rows take no layer norm as their factor";
     if (const Refusal why = why_not_in_front(n, true, "its result is read by more than fused products of one 16-bit type"); why != nullptr)
       return why;
     if (graph_.source.values[graph_.nodes[n].inputs[1]].kind != QUERN_VALUE_CONSTANT)  // read before what comes before has ended
@@ -174,16 +174,23 @@ class ManyRows : Fuser {
     return at != operands_.end() && !at->second.filled ? &at->second : nullptr;
   }
 
-  /// Whether a norm's result is an operand, which it can make in its own pass: what emit_norm does not take.
-  bool makes_operand(std::uint32_t n) {
-    return row_norm(n) && symbol_of(graph_.nodes[n].outputs[0]) == symbol_ && wanted(root(graph_.nodes[n].outputs[0])) != nullptr;
+  /// Why a node's result is no operand that its own step could make.
+  Refusal why_not_wanted(std::uint32_t n) const {
+    const bool one_form = only_products(root(graph_.nodes[n].outputs[0]), true);
+    return one_form ? nullptr : "its result is read by more than fused products of one 16-bit type";
   }
-  /// Whether this is an activation of a product whose result is an operand.
-  bool activates(std::uint32_t n) {
-    const Node& node = graph_.nodes[n];
-    const std::uint32_t made_by = node.inputs.empty() || node.inputs[0] == none ? none : maker(root(node.inputs[0]));
-    return made_by != none && is_product(made_by) && activation_behind(made_by) == n && tensor(node.outputs[0]).last() % 8 == 0 &&
-           wanted(root(node.outputs[0])) != nullptr;
+  /// Of norms that emit_norm does not take.
+  Refusal why_no_operand(std::uint32_t n) const override {
+    if (const Refusal why = why_no_row_norm(n); why != nullptr) return why;
+    if (!serves_rows(graph_.nodes[n].outputs[0])) return "its number of rows is another one than that of most products";
+    return why_not_wanted(n);
+  }
+  Refusal why_no_activation(std::uint32_t n, std::uint32_t) const override {
+    return tensor(graph_.nodes[n].outputs[0]).last() % 8 == 0 ? why_not_wanted(n) : "its rows are no whole groups of 8";
+  }
+  bool is_activation(std::uint32_t n) const {
+    const std::uint32_t op = graph_.nodes[n].op;
+    return op == QUERN_OP_GELU || op == QUERN_OP_SILU || op == QUERN_OP_RELU;
   }
   void emit_activation(std::uint32_t n) {
     done_[n] = true;
@@ -484,14 +491,11 @@ class ManyRows : Fuser {
     return none_here;
   }
 
-  Refusal why_no_glu(std::uint32_t gate, std::uint32_t up) const override {
+  Refusal why_no_glu(std::uint32_t glu, std::uint32_t gate, std::uint32_t up) const override {
     Refusal why = nullptr;
     if (gate != up) why = why_no_two(gate, up);
     else if (const auto halves = glu_of_columns(gate, &why); halves) why = why_no_halves(gate, *halves);
-    return why != nullptr ? why : "its result is read by more than fused products of one 16-bit type";
-  }
-  sdk::Alone alone(std::uint32_t n) const override {
-    return why_left(n, "its product is one of those that attention or a gated activation takes");
+    return why != nullptr ? why : why_not_wanted(glu);
   }
 
   /// Queries, keys and values, side by side.

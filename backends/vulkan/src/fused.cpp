@@ -33,6 +33,7 @@ class Fuser {
       : graph_(graph), card_(card), matrices_(tier >= Tier::matrices), fusion_(graph, card, tier) {}
 
   Schedule run() {
+    std::vector<std::uint32_t> left;
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (fusion_.elsewhere(n)) continue;
       if (fusion_.quantises(n)) emit_quantised(n);
@@ -42,9 +43,10 @@ class Fuser {
       else if (const Draw* draw = fusion_.draw_at(n)) emit_draw(n, *draw);
       else {
         schedule_.add({n}, graph_.nodes[n].offer->kernel);
-        schedule_.alone.push_back(fusion_.why_left(n));
+        left.push_back(n);
       }
     }
+    for (const std::uint32_t n : left) schedule_.alone.push_back(fusion_.why_left(n));
     return std::move(schedule_);
   }
 
@@ -107,6 +109,7 @@ class Fuser {
                                      : source.mode == source_glu ? "glu.quantise.vulkan"
                                                                  : "quantise.vulkan");
     if (source.mode == source_plain) added.nodes.clear();
+    if (source.mode == source_glu) added.reason = fusion_.why_no_pair_at(n);
     add_present(added.reads, {source.x, source.other});
     added.extra_writes = {source.slot};
     added.emit = [=](const StepContext& context, Launcher& launcher) {

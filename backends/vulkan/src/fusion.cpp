@@ -117,35 +117,56 @@ Refusal Fusion::why_not_quantised(std::uint32_t n) const {
   return inputs_stay(n, products_of_[root(y)].back()) ? nullptr : "what it reads is written before the last product behind it";
 }
 
-void Fusion::find_pair(std::uint32_t n) {
+/// Why gate and up of a gated activation are no one product of one row; null: they are `pair`.
+Refusal Fusion::why_no_pair(std::uint32_t n, Pair& pair) const {
   const sdk::ResolvedNode& node = graph_.nodes[n];
-  if (node.op != QUERN_OP_GLU || !joins(n) || why_no_activation(n) != nullptr || !only_products_read(node.outputs[0])) return;
+  if (node.op != QUERN_OP_GLU) return "it is no gated activation";
+  if (!joins(n)) return why_alone(n);
+  if (const Refusal why = why_no_activation(n); why != nullptr) return why;
+  if (!only_products_read(node.outputs[0])) return "its result is read by a node that is no fused product";
   const Halves halves = halves_of(n);
   const std::int64_t width = tensor(node.outputs[0]).last();
-  if (!has_room(width, has_f16_weights(root(node.outputs[0])))) return;
+  if (!has_room(width, has_f16_weights(root(node.outputs[0])))) return "a workgroup has no room for a row of its result";
   const std::uint32_t gate = maker(root(halves.gate)), up = maker(root(halves.up));
-  if (gate == none || up == none || !is_product(gate) || !is_product(up)) return;
+  if (gate == none || up == none) return "gate and up are no two products";
   for (const std::uint32_t product : {gate, up}) {
+    if (const Refusal why = why_no_product(product); why != nullptr) return why;
     const std::uint32_t y = root(graph_.nodes[product].outputs[0]);
-    if (!only_reader(y, n) || writers(y).size() != 1 || tensor(y).rank != 2 || input(product, 2) != none) return;
+    if (!only_reader(y, n)) return "gate or up is read by another node too";
+    if (writers(y).size() != 1) return "gate or up is written in place";
+    if (tensor(y).rank != 2) return "gate or up is no matrix";
+    if (input(product, 2) != none) return "gate or up has a bias";
   }
   const std::uint32_t a = graph_.nodes[gate].inputs[0], other_a = graph_.nodes[up].inputs[0];
-  if (root(a) != root(other_a) || version(a, gate) != version(other_a, up)) return;
+  if (root(a) != root(other_a) || version(a, gate) != version(other_a, up)) return "gate and up are products of different operands";
   const Tensor &b = tensor(graph_.nodes[gate].inputs[1]), &other = tensor(graph_.nodes[up].inputs[1]);
-  if (b.dtype != other.dtype || b.dims[0] != other.dims[0] || !has_room(b.dims[1], has_f16_weights(root(a)))) return;
-  Pair pair{gate, up, 0, 0, halves.gate, halves.gate_from, width};
-  if (gate == up) {  // in one product each half has rows of the weights
-    const auto first = columns_of(halves.gate), second = columns_of(halves.up);
-    const auto from = [&](std::int64_t row, std::uint64_t begin) {
-      return static_cast<std::uint64_t>(row * b.strides[0]) + begin / 4 * static_cast<std::uint64_t>(b.strides[0]);
-    };
-    if (!first || !second || b.packed_layout || b.dims[0] != 2 * width) return;
-    pair.gate_from = from(first->first, halves.gate_from), pair.up_from = from(second->first, halves.up_from);
-  } else if (!is_f32(halves.gate) || !is_f32(halves.up)) {
+  if (b.dtype != other.dtype || b.dims[0] != other.dims[0]) return "the weights of gate and up differ in dtype or rows";
+  if (!has_room(b.dims[1], has_f16_weights(root(a)))) return "a workgroup has no room for a row of their operand";
+  pair = {gate, up, 0, 0, halves.gate, halves.gate_from, width};
+  if (gate != up) return is_f32(halves.gate) && is_f32(halves.up) ? nullptr : "gate or up is a part of a product or a strided view";
+  // In one product each half has rows of the weights.
+  const auto first = columns_of(halves.gate), second = columns_of(halves.up);
+  const auto from = [&](std::int64_t row, std::uint64_t begin) {
+    return static_cast<std::uint64_t>(row * b.strides[0]) + begin / 4 * static_cast<std::uint64_t>(b.strides[0]);
+  };
+  if (!first || !second || b.dims[0] != 2 * width) return "gate and up are not the two halves of a product's columns";
+  if (b.packed_layout) return "the rows of its weights do not lie as in the file, one behind the other";
+  pair.gate_from = from(first->first, halves.gate_from), pair.up_from = from(second->first, halves.up_from);
+  return nullptr;
+}
+void Fusion::find_pair(std::uint32_t n) {
+  if (graph_.nodes[n].op != QUERN_OP_GLU) return;
+  Pair pair{};
+  if (const Refusal why = why_no_pair(n, pair); why != nullptr) {
+    no_pair_[n] = why;
     return;
   }
-  pairs_[gate] = pairs_[up] = pair;
-  latest_[gate] = latest_[up] = std::max(gate, up);
+  pairs_[pair.gate] = pairs_[pair.up] = pair;
+  latest_[pair.gate] = latest_[pair.up] = std::max(pair.gate, pair.up);
+}
+Refusal Fusion::why_no_pair_at(std::uint32_t glu) const {
+  const auto refused = no_pair_.find(glu);
+  return refused == no_pair_.end() ? nullptr : refused->second;
 }
 
 std::uint32_t Fusion::add_of(std::uint32_t product, std::uint32_t& other, Refusal* why) const {
@@ -224,8 +245,7 @@ void Fusion::find_rotation(std::uint32_t n) {
   if (graph_.nodes[n].op != QUERN_OP_ATTENTION) return;
   Rotation r{};
   const Refusal why = why_no_rotation(n, r);
-  for (const std::uint32_t before : around_attention(n))
-    no_rotation_.emplace(before, why != nullptr ? why : "attention's kernels make no norms of queries and keys");
+  refuse_attention(n, why != nullptr ? why : "attention's kernels make no norms of queries and keys");
   if (why != nullptr) return;
   rotations_[r.last] = r;
   if (r.attends) attending_[n] = r;
@@ -245,49 +265,69 @@ Refusal Fusion::why_no_attention(std::uint32_t n) const {
 }
 
 /// The node that makes a value that node n alone reads, in whole rows; none where it has another op, or stands alone.
-std::uint32_t Fusion::maker_for(std::uint32_t n, std::uint32_t v, std::uint32_t op) const {
+std::uint32_t Fusion::maker_for(std::uint32_t n, std::uint32_t v, std::uint32_t op, Refusal& why) const {
   const std::uint32_t made = maker(root(v));
-  if (made == none || graph_.nodes[made].op != op || !joins(made) || !is_f32(v)) return none;
-  return readers(root(v)).size() == 1 && readers(root(v)).front() == n ? made : none;
+  if (made == none || graph_.nodes[made].op != op) why = "penalties, biases and the draw do not follow one another";
+  else if (!joins(made)) why = why_alone(made);
+  else if (!is_f32(v)) why = "what it reads is not f32, a part of a value or a strided view";
+  else if (readers(root(v)).size() != 1 || readers(root(v)).front() != n) why = "what it reads is read by another node too";
+  else return made;
+  return none;
+}
+/// Why penalties, biases and the draw of a node are no one step; null: they are `draw`.
+Refusal Fusion::why_no_draw(std::uint32_t n, Draw& draw) const {
+  if (graph_.nodes[n].op != QUERN_OP_SAMPLE) return "it draws nothing";
+  if (!joins(n)) return why_alone(n);
+  Refusal why = nullptr;
+  if ((draw.bias = maker_for(n, graph_.nodes[n].inputs[0], QUERN_OP_LOGIT_BIAS, why)) == none) return why;
+  if ((draw.penalize = maker_for(draw.bias, graph_.nodes[draw.bias].inputs[0], QUERN_OP_PENALIZE, why)) == none) return why;
+  if (kept(root(graph_.nodes[draw.bias].inputs[0]))) return "the host reads the logits behind the penalties";
+  if (!is_f32(graph_.nodes[draw.penalize].inputs[0])) return "its logits are not f32, a part of a value or a strided view";
+  const bool stay = inputs_stay(draw.penalize, n) && inputs_stay(draw.bias, n);
+  return stay ? nullptr : "what penalties or biases read is written in between";
 }
 void Fusion::find_draw(std::uint32_t n) {
-  if (graph_.nodes[n].op != QUERN_OP_SAMPLE || !joins(n)) return;
-  const std::uint32_t bias = maker_for(n, graph_.nodes[n].inputs[0], QUERN_OP_LOGIT_BIAS);
-  if (bias == none) return;
-  const std::uint32_t penalties = graph_.nodes[bias].inputs[0], penalize = maker_for(bias, penalties, QUERN_OP_PENALIZE);
-  if (penalize == none || kept(root(penalties)) || !is_f32(graph_.nodes[penalize].inputs[0])) return;
-  if (!inputs_stay(penalize, n) || !inputs_stay(bias, n)) return;
-  draws_[n] = {penalize, bias};
-  for (const std::uint32_t taken : {penalize, bias}) stored_[taken] = latest_[taken] = n;
+  Draw draw{};
+  if (why_no_draw(n, draw) != nullptr) return;
+  draws_[n] = draw;
+  for (const std::uint32_t taken : {draw.penalize, draw.bias}) stored_[taken] = latest_[taken] = n;
+}
+/// Of the draw behind a node.
+Refusal Fusion::why_not_drawn(std::uint32_t n) const {
+  for (const std::uint32_t op : {QUERN_OP_LOGIT_BIAS, QUERN_OP_SAMPLE}) {
+    const auto& users = readers(root(graph_.nodes[n].outputs[0]));
+    if (!users.empty() && graph_.nodes[users.front()].op == op) n = users.front();
+  }
+  Draw draw{};
+  return graph_.nodes[n].op == QUERN_OP_SAMPLE ? why_no_draw(n, draw) : "penalties, biases and the draw do not follow one another";
 }
 
-sdk::Alone Fusion::why_left(std::uint32_t n) const {
-  const sdk::ResolvedNode& node = graph_.nodes[n];
-  const auto attention = no_rotation_.find(n);
-  switch (node.op) {
-    case QUERN_OP_MATMUL: return {n, "product", why_no_product(n)};
-    case QUERN_OP_RMS_NORM:
-      if (attention != no_rotation_.end()) return {n, "attention", attention->second};
-      return {n, "norm", why_not_quantised(n)};
-    case QUERN_OP_GLU: return {n, "glu", why_not_quantised(n)};
-    case QUERN_OP_ATTENTION: return {n, "attention", why_no_attention(n)};
-    case QUERN_OP_ROPE:
-    case QUERN_OP_KV_WRITE:
-      return {n, "attention", attention != no_rotation_.end() ? attention->second : "no attention that can be fused reads what it makes"};
-    case QUERN_OP_ADD: {
-      Refusal why = "no operand is the result of a product that is fused";
-      for (const std::uint32_t v : node.inputs) {
-        const std::uint32_t product = v == none ? none : maker(root(v));
-        std::uint32_t other = none;
-        if (product != none && product < n && is_product(product)) add_of(product, other, &why);
-      }
-      return {n, "residual", why};
-    }
-    case QUERN_OP_SAMPLE:
-    case QUERN_OP_LOGIT_BIAS:
-    case QUERN_OP_PENALIZE: return {n, "draw", "penalties, biases and the draw do not follow one another in whole rows of f32"};
-    default: return {n, "", "no rule of this backend takes its op"};
+Refusal Fusion::why_no_residual(std::uint32_t add) const {
+  Refusal nearest = "no operand is the result of a product that is fused";
+  for (const std::uint32_t v : graph_.nodes[add].inputs) {
+    const std::uint32_t product = v == none ? none : maker(root(v));
+    std::uint32_t other = none;
+    if (product == none || product >= add || !is_product(product)) continue;
+    if (add_of(product, other, &nearest) != none) return nullptr;
   }
+  return nearest;
 }
+
+// Of rows for one op the nearest stands first.
+const sdk::fusion::Rule<Fusion> Fusion::rules[] = {
+    {QUERN_OP_MATMUL, "product", &Fusion::why_no_product},
+    {QUERN_OP_RMS_NORM, "attention", &Fusion::why_not_with_attention, &Fusion::is_refused_by_attention},
+    {QUERN_OP_RMS_NORM, "norm", &Fusion::why_not_quantised},
+    {QUERN_OP_GLU, "glu", &Fusion::why_not_quantised},
+    {QUERN_OP_ATTENTION, "attention", &Fusion::why_no_attention},
+    {QUERN_OP_ROPE, "attention", &Fusion::why_not_with_attention},
+    {QUERN_OP_KV_WRITE, "attention", &Fusion::why_not_with_attention},
+    {QUERN_OP_ADD, "residual", &Fusion::why_no_residual},
+    {QUERN_OP_SAMPLE, "draw", &Fusion::why_not_drawn},
+    {QUERN_OP_LOGIT_BIAS, "draw", &Fusion::why_not_drawn},
+    {QUERN_OP_PENALIZE, "draw", &Fusion::why_not_drawn},
+};
+
+sdk::Alone Fusion::why_left(std::uint32_t n) const { return sdk::fusion::why_left(*this, rules, graph_.nodes[n].op, n); }
 
 }  // namespace quern::vulkan

@@ -9,7 +9,7 @@
 #include "kernels.hpp"
 #include "op.hpp"
 #include "quern/sdk/fusion/patterns.hpp"
-#include "quern/sdk/told_schedules.hpp"
+#include "quern/sdk/fusion/rules.hpp"
 
 #include <array>
 #include <map>
@@ -72,7 +72,9 @@ class Fusion : public sdk::fusion::Patterns<sdk::ResolvedGraph> {
   const Rotation* rotation_at(std::uint32_t n) const { return found(rotations_, n); }
   const Rotation* rotation_for(std::uint32_t attention) const { return found(attending_, attention); }
   const Draw* draw_at(std::uint32_t n) const { return found(draws_, n); }
-  /// Why no rule took a node. The rules say it themselves.
+  /// Of a gated activation whose products are no pair, why. Null: they are, or its step is no quantisation.
+  Refusal why_no_pair_at(std::uint32_t glu) const;
+  /// Why no rule took a node.
   sdk::Alone why_left(std::uint32_t n) const;
 
  private:
@@ -97,10 +99,16 @@ class Fusion : public sdk::fusion::Patterns<sdk::ResolvedGraph> {
   Refusal why_no_rotation(std::uint32_t n, Rotation& r) const;
   std::uint32_t rope_of(std::uint32_t value, std::uint32_t attention, Refusal& why) const;
   std::uint32_t writer_of(std::uint32_t cache, std::uint32_t attention, Refusal& why) const;
-  std::uint32_t maker_for(std::uint32_t n, std::uint32_t v, std::uint32_t op) const;
+  std::uint32_t maker_for(std::uint32_t n, std::uint32_t v, std::uint32_t op, Refusal& why) const;
+  Refusal why_no_pair(std::uint32_t glu, Pair& pair) const;
+  Refusal why_no_draw(std::uint32_t n, Draw& draw) const;
   void find_pair(std::uint32_t n);
   void find_rotation(std::uint32_t n);
   void find_draw(std::uint32_t n);
+  // The table of rules.
+  static const sdk::fusion::Rule<Fusion> rules[];
+  Refusal why_no_residual(std::uint32_t add) const;
+  Refusal why_not_drawn(std::uint32_t n) const;
 
   const CardFacts& card_;
   const Tier tier_;
@@ -109,7 +117,7 @@ class Fusion : public sdk::fusion::Patterns<sdk::ResolvedGraph> {
   std::vector<std::uint32_t> latest_;                    // the last one whose step reads what it reads
   std::map<std::uint32_t, Pair> pairs_;
   std::map<std::uint32_t, Rotation> rotations_, attending_;
-  std::map<std::uint32_t, Refusal> no_rotation_;  // of nodes that lead to an attention
+  std::map<std::uint32_t, Refusal> no_pair_;  // by the glu node
   std::map<std::uint32_t, Draw> draws_;
 };
 

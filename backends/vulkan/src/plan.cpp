@@ -65,7 +65,7 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   for (const Step& step : schedule.steps) {
     fits = fits || (!step.nodes.empty() && forced == step.kernel);
     for (const char c : step.kernel) fold_key(key, static_cast<unsigned char>(c));
-    told.kernel(step.kernel, "", step.nodes, step.node);
+    told.kernel(step.kernel, step.reason == nullptr ? "" : step.reason, step.nodes, step.node);
   }
   for (const sdk::Alone& node : schedule.alone) told.alone(node);
   told.serves(0);

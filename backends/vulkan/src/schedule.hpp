@@ -24,6 +24,7 @@ struct Step {
   std::uint32_t node = 0;            // the first one that it computes
   std::vector<std::uint32_t> nodes;  // all that it computes; none: it prepares the next step
   std::string kernel;
+  const char* reason = nullptr;  // why it and not a faster one, in words; null: there is none
   /// Empty: the op of the node records it, and what it touches are the node's values.
   std::function<void(const StepContext&, Launcher&)> emit;
   std::vector<std::uint32_t> reads, writes;              // values

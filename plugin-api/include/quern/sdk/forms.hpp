@@ -239,11 +239,12 @@ class Form {
                            o.shape[0] == '=' ? "; they have one shape" : concat("; ", o.name, " broadcasts to ", other->name));
     }
     bool fits = true;
-    std::string fixed, with;
+    std::string fixed, with, least;
     const bool ranks = each_dim(o, [&](const Dim& dim, std::uint32_t d) {
       const std::int64_t n = o.tensor->dims[d], base = value(dim.base)->i;
       const std::int64_t size = dim.change == '/' ? base / dim.by : dim.change == '+' ? base + dim.by : base;
       fits = fits && (n == size || (dim.change == '|' && n == dim.by));
+      if (base < 0) least = concat(", and ", dim.base, " is 0 or more");
       const bool number = parse_number(dim.base).has_value();
       if ((dim.fixed || number) && (o.tensor->ranged >> d & 1u) != 0) fixed = std::string(dim.base);
       if (!number) with += concat(with.empty() ? " with " : ", ", dim.base, " = ", base);
@@ -253,6 +254,7 @@ class Form {
       fits = fits && count == leading_of(*leading_) && std::equal(o.tensor->dims, o.tensor->dims + count, leading_->tensor->dims);
       if (&o != leading_) with += concat(with.empty() ? " with " : ", ", ".. as in ", leading_->name);
     }
+    if (ranks && !least.empty()) return concat(say(o), "; it is ", bare(o.shape), least);
     if (!ranks || !fits) return concat(say(o), "; it is ", bare(o.shape), ranks ? with : "");
     return fixed.empty() ? "" : concat(say(o), "; its ", fixed, " is fixed");
   }
