@@ -20,7 +20,7 @@ using namespace quern::cpu;
 namespace {
 
 struct Data {
-  TensorView view;
+  Tensor view;
   std::vector<float> floats;
 };
 Data tensor(quern_dtype dtype, std::initializer_list<std::int64_t> dims, float scale = 1.0f) {
@@ -43,10 +43,10 @@ Data tensor(quern_dtype dtype, std::initializer_list<std::int64_t> dims, float s
 /// Milliseconds a call of the first kernel that takes it.
 double measure(ThreadPool& pool, std::uint32_t op, std::initializer_list<const Data*> inputs, std::initializer_list<const Data*> outputs,
                const std::vector<quern_attribute>& sent) {
-  std::vector<TensorView> in, out;
+  std::vector<Tensor> in, out;
   for (const Data* d : inputs) in.push_back(d == nullptr ? absent_view : d->view);
   for (const Data* d : outputs) out.push_back(d == nullptr ? absent_view : d->view);
-  OpCall call;
+  Call call;
   call.op = op;
   call.thread_count = pool.size();
   call.inputs = in;
