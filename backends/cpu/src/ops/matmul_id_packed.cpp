@@ -34,7 +34,7 @@ void run(const Call& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_PACKED_KERNELS(QUERN_OP_MATMUL_ID, "matmul_id")};
+constexpr Kernel kernels[] = {QUERN_CPU_PACKED_KERNELS((QUERN_OP_MATMUL_ID, "matmul_id"))};
 
 }  // namespace
 

@@ -32,7 +32,7 @@ void run(const Call& call, Context& context) noexcept {
   }
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_PACKED_KERNELS(QUERN_OP_MATMUL, "matmul")};
+constexpr Kernel kernels[] = {QUERN_CPU_PACKED_KERNELS((QUERN_OP_MATMUL, "matmul"))};
 
 }  // namespace
 

@@ -61,8 +61,6 @@ Verdict accepts_weights(const Call& call) {
   QUERN_CPU_KERNELS(op, name, (accepts_weights<dtype, accepts>), run, scratch, false)
 #define QUERN_CPU_WEIGHT_OF(FORMAT, format, op, name, accepts, run, scratch) \
   , QUERN_CPU_WEIGHT(op, name "." #format, QUERN_##FORMAT, accepts, run, scratch)
-#define QUERN_CPU_SPREAD(...) __VA_ARGS__
-#define QUERN_CPU_EXPAND(macro, ...) macro(__VA_ARGS__)
 #define QUERN_CPU_WEIGHT_ROW(FORMAT, format, with) QUERN_CPU_EXPAND(QUERN_CPU_WEIGHT_OF, FORMAT, format, QUERN_CPU_SPREAD with)
 /// Rows for each dtype of b: QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts, run, scratch).
 #define QUERN_CPU_WEIGHTS(op, name, accepts, run, scratch) \
