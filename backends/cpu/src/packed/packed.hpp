@@ -9,9 +9,8 @@
 // the same bits for any number of tokens, any batch, any split of panels over threads.
 #pragma once
 
+#include "../formats.hpp"
 #include "../isa.hpp"
-
-#include "quern/quern_dtypes.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -252,7 +252,6 @@ struct Engine32 {
   }
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
-    constexpr int block_bytes = Head::block_head + Head::group / 32 * part_bytes;
     alignas(32) Byte codes[8][32] = {};  // those of missing rows stay zeros
     auto* panel = reinterpret_cast<Byte*>(to);
     At::clear_unused(panel, k);
@@ -260,7 +259,7 @@ struct Engine32 {
       Byte* scales = At::scales(panel, b);
       if (rows < 8) __builtin_memset(scales, 0, Head::scale_bytes);
       for (std::int64_t row = 0; row < rows; ++row) {
-        const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + b * 32 / Head::group * block_bytes;
+        const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + b * 32 / Head::group * block_bytes_of<Format::dtype>;
         read(block + Head::block_head + b * 32 % Head::group / 32 * part_bytes, codes[row]);
         Head::put(scales, row, block);
       }
