@@ -23,6 +23,7 @@ import argparse
 import dataclasses
 import itertools
 import pathlib
+import re
 import statistics
 import struct
 import zlib
@@ -68,19 +69,17 @@ class Format:
     block_bytes: int
 
 
-FORMATS = {
-    "F32": Format(0, 0, 1, 4),
-    "F16": Format(1, 1, 1, 2),
-    "BF16": Format(30, 32, 1, 2),
-    "Q4_0": Format(2, 2, 32, 18),
-    "Q4_1": Format(3, 3, 32, 20),
-    "Q5_0": Format(6, 8, 32, 22),
-    "Q5_1": Format(7, 9, 32, 24),
-    "Q8_0": Format(8, 7, 32, 34),
-    "Q4_K": Format(12, 14, 256, 144),
-    "Q5_K": Format(13, 16, 256, 176),
-    "Q6_K": Format(14, 18, 256, 210),
-}
+def block_sizes():
+    """Elements and bytes of a block of each format, from the descriptors of quern_formats.h."""
+    text = (pathlib.Path(__file__).resolve().parents[1] / "plugin-api/include/quern/quern_formats.h").read_text()
+    rows = re.findall(r"QUERN_TYPE_FORMAT, NULL}, QUERN_(\w+), (\d+), (\d+),", text)
+    return {"F32": (1, 4), "F16": (1, 2), "BF16": (1, 2), **{name: (int(elements), int(size)) for name, elements, size in rows}}
+
+
+# Numbers of a type and of a file of it, as GGUF has them.
+NUMBERS = {"F32": (0, 0), "F16": (1, 1), "BF16": (30, 32), "Q4_0": (2, 2), "Q4_1": (3, 3), "Q5_0": (6, 8), "Q5_1": (7, 9), "Q8_0": (8, 7),
+           "Q4_K": (12, 14), "Q5_K": (13, 16), "Q6_K": (14, 18)}
+FORMATS = {name: Format(*numbers, *block_sizes()[name]) for name, numbers in NUMBERS.items()}
 SMALL_ROW = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 TYPES = (*FORMATS, "Q4_K_M")
 

@@ -11,8 +11,12 @@ namespace quern::conformance::abi {
 namespace {
 
 constexpr std::int64_t n = 48, k = 512;
-constexpr quern_dtype formats[] = {QUERN_F16,  QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0,
-                                   QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+
+std::vector<quern_dtype> formats() {
+  std::vector<quern_dtype> all = {QUERN_F16};
+  for (const quern_format& format : quern_formats) all.push_back(format.id);
+  return all;
+}
 
 void require_sets(ScriptContext& t) {
   if (t.api().weights_plan == nullptr) t.waive("weights_plan is null", "constants are bound in their canonical layout");
@@ -113,7 +117,7 @@ void each_packed_format(ScriptContext& t, const F& f) {
   const DeviceRef device = t.device();
   Queue queue(device);
   int packed = 0;
-  for (const quern_dtype dtype : formats) {
+  for (const quern_dtype dtype : formats()) {
     Shared shared(device, queue, dtype, t.case_name() + std::to_string(dtype));
     if (!shared.packed) continue;
     ++packed;
@@ -145,7 +149,7 @@ void rows_are_invariant(ScriptContext& t) {
   Queue queue(device);
   std::string refusal;
   int taken = 0;
-  for (const quern_dtype dtype : formats) {
+  for (const quern_dtype dtype : formats()) {
     Graph asks = product_graph(1, dtype, QUERN_DETERMINISM_INVARIANT);
     if (const Answer answer = ask(device, asks.get())[0]; answer.verdict == QUERN_ANSWER_NO) {
       refusal = answer.text;

@@ -5,6 +5,8 @@
 #include "adapters.hpp"
 
 #include "quern/models/directory.hpp"
+#include "quern/models/gguf.hpp"
+#include "quern/quern_formats.h"
 
 #include <algorithm>
 
@@ -27,13 +29,18 @@ std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
   return result;
 }
 
-constexpr quern_dtype weight_formats[] = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1,
-                                          QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+/// That files of models have.
+std::vector<quern_dtype> weight_formats() {
+  std::vector<quern_dtype> formats = {QUERN_F32, QUERN_F16, QUERN_BF16};
+  for (const quern_format& format : quern_formats)
+    if (gguf::has_ggml_type(format.id)) formats.push_back(format.id);
+  return formats;
+}
 
 /// What all parameters take in each format: vectors stay f32 in quantised ones, as in files.
 std::vector<FormatSize> format_sizes(std::uint64_t matrices, std::uint64_t vectors, const std::vector<std::uint64_t>& row_lengths) {
   std::vector<FormatSize> sizes;
-  for (const quern_dtype dtype : weight_formats) {
+  for (const quern_dtype dtype : weight_formats()) {
     const graph::BlockSize block = graph::block_size(dtype);
     FormatSize size{graph::dtype_name(dtype), 0, true};
     for (const std::uint64_t row : row_lengths) size.available &= row % static_cast<std::uint64_t>(block.elements) == 0;

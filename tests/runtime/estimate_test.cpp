@@ -1,7 +1,13 @@
 // Sizes from shape numbers, against figures that were counted by hand.
 #include "estimate.hpp"
 
+#include "quern/models/gguf.hpp"
+#include "quern/quern_formats.h"
+
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
 
 namespace quern::runtime {
 namespace {
@@ -16,6 +22,15 @@ TEST(EstimateShape, CountsTheParametersOfA7BModel) {
   EXPECT_EQ(e.formats[1].bytes, 7'241'732'096u * 2);  // 13,812.5 MiB
   EXPECT_EQ(e.kv_bytes, 2ull * 32 * 8 * 128 * 4096 * 2);
   EXPECT_EQ(e.kv_bytes_f32, 2 * e.kv_bytes);
+}
+
+TEST(EstimateShape, OffersEachFormatThatFilesHave) {
+  const Estimate e = estimate_shape(mistral, 0, 1, QUERN_F16);
+  for (const quern_format& format : quern_formats) {
+    const std::string_view name(format.name.data, format.name.size);
+    const auto row = std::ranges::find(e.formats, name, &FormatSize::name);
+    EXPECT_EQ(row != e.formats.end(), gguf::has_ggml_type(format.id)) << name;
+  }
 }
 
 TEST(EstimateShape, AFormatWhoseBlocksDoNotFitTheRowsIsNotOffered) {

@@ -20,7 +20,7 @@ using namespace quern::cpu;
 namespace {
 
 struct Data {
-  TensorView view;
+  Tensor view;
   std::vector<float> floats;
 };
 Data tensor(quern_dtype dtype, std::initializer_list<std::int64_t> dims, float scale = 1.0f) {
@@ -36,21 +36,21 @@ Data tensor(quern_dtype dtype, std::initializer_list<std::int64_t> dims, float s
   std::uint32_t bits = 1;
   if (dtype == QUERN_F32)
     for (float& x : d.floats) x = scale * (static_cast<float>((bits = bits * 1664525u + 1013904223u) >> 8) * 0x1p-23f - 1.0f);
-  d.view.data = reinterpret_cast<std::byte*>(d.floats.data());
+  d.view.data = reinterpret_cast<std::uintptr_t>(d.floats.data());
   return d;
 }
 
 /// Milliseconds a call of the first kernel that takes it.
 double measure(ThreadPool& pool, std::uint32_t op, std::initializer_list<const Data*> inputs, std::initializer_list<const Data*> outputs,
                const std::vector<quern_attribute>& sent) {
-  std::vector<TensorView> in, out;
-  for (const Data* d : inputs) in.push_back(d == nullptr ? absent_view : d->view);
-  for (const Data* d : outputs) out.push_back(d == nullptr ? absent_view : d->view);
-  OpCall call;
+  std::vector<Tensor> in, out;
+  for (const Data* d : inputs) in.push_back(d == nullptr ? Tensor() : d->view);
+  for (const Data* d : outputs) out.push_back(d == nullptr ? Tensor() : d->view);
+  Call call;
   call.op = op;
   call.thread_count = pool.size();
-  call.inputs = in;
-  call.outputs = out;
+  call.inputs = {in.data(), in.size()};
+  call.outputs = {out.data(), out.size()};
   auto node = quern::sdk::made<quern_node>();
   node.op = op;
   node.attributes = {sent.data(), sent.size(), sizeof(quern_attribute)};
@@ -120,7 +120,7 @@ void adapters(ThreadPool& pool, std::int64_t t) {
   Data table = tensor(QUERN_I32, {1, 4});
   const std::int32_t entry[4] = {0, rank * k, rank, 0x3f800000};
   __builtin_memcpy(table.floats.data(), entry, sizeof(entry));
-  table.view.data = reinterpret_cast<std::byte*>(table.floats.data());
+  table.view.data = reinterpret_cast<std::uintptr_t>(table.floats.data());
   const double product = static_cast<double>(t * rank) * (k + n);
   report(measure(pool, QUERN_OP_LORA_MATMUL, {&x, &pool_data, &table, &slot}, {&y}, {real(QUERN_KEY_ALPHA, 1)}), product, "GMAC/s");
   report(measure(pool, QUERN_OP_LORA_MATMUL_BACKWARD, {&x, &pool_data, &table, &slot, &y}, {&dx, &dpool}, {real(QUERN_KEY_ALPHA, 1)}),
@@ -138,7 +138,7 @@ void frozen_weights(ThreadPool& pool, std::int64_t t) {
     const Data blocks = tensor(dtype, {n, k / unit_elements(dtype)});
     Data weights = blocks;
     weights.view.dims[1] = k;
-    std::printf(" %s\n", dtype_name(dtype));
+    std::printf(" %s\n", quern::sdk::dtype_name(dtype).data());
     const double decoding = measure(pool, QUERN_OP_CAST, {&weights}, {&w}, {});
     std::printf("\n");
     const double after = measure(pool, QUERN_OP_MATMUL, {&dy, &w}, {&dx}, {integer(QUERN_KEY_TRANSPOSE_B, 1)});

@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
        {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K}) {
     if (k % unit_elements(dtype) != 0) continue;
     for (int isa = static_cast<int>(processor.best); isa >= 0; --isa) {
-      std::printf("%-6s %-9s", dtype_name(dtype), isa_name(static_cast<Isa>(isa)));
+      std::printf("%-6s %-9s", quern::sdk::dtype_name(dtype).data(), isa_name(static_cast<Isa>(isa)));
       for (const std::int64_t m : tokens) std::printf("%8.1f", measure(static_cast<Isa>(isa), dtype, n, k, m, pool));
       std::printf("\n");
       std::fflush(stdout);

@@ -3,6 +3,8 @@
 
 #include "formats/codec.hpp"
 
+#include "quern/sdk/blocks.hpp"
+
 #include <iterator>
 
 namespace quern::cpu {
@@ -29,18 +31,12 @@ const BlockCodec& codec_of(quern_dtype dtype) noexcept {
 
 }  // namespace
 
-const quern_format* find_format(quern_dtype dtype) noexcept {
-  for (const quern_format& format : quern_formats)
-    if (format.id == dtype) return &format;
-  return nullptr;
-}
-
 void decode_part(quern_dtype dtype, const std::byte* block, int part, float* out) noexcept {
   codec_of(dtype).decode(reinterpret_cast<const Byte*>(block), part, out);
 }
 
 void decode_blocks(quern_dtype dtype, const std::byte* blocks, std::int64_t count, float* out) noexcept {
-  const quern_format* format = find_format(dtype);
+  const quern_format* format = sdk::find_format(dtype);
   if (format == nullptr) return;  // as above
   const BlockCodec& codec = codec_of(dtype);
   const auto* b = reinterpret_cast<const Byte*>(blocks);
@@ -59,7 +55,7 @@ void decode_blocks(quern_dtype dtype, const std::byte* blocks, std::int64_t coun
 }
 
 void encode_blocks(quern_dtype dtype, const float* in, std::int64_t count, std::byte* blocks) noexcept {
-  const quern_format* format = find_format(dtype);
+  const quern_format* format = sdk::find_format(dtype);
   if (format == nullptr) return;  // as above
   const BlockCodec& codec = codec_of(dtype);
   auto* b = reinterpret_cast<Byte*>(blocks);

@@ -1,18 +1,27 @@
-// Facts of the block formats that the plugin needs everywhere: sizes, names, descriptor hashes. A format is decoded and encoded by
+// Sizes of the block formats, from quern_formats.h, and their codes. A format is decoded and encoded by
 // formats/<format>.cpp.
 #pragma once
 
-#include "quern/quern_abi.h"
+#include "quern/quern_formats.h"
 
 #include <cstddef>
 #include <cstdint>
 
-struct quern_format;
-
 namespace quern::cpu {
 
-/// The descriptor of quern_formats.h, or null for a dtype that is no block format.
-const quern_format* find_format(quern_dtype dtype) noexcept;
+/// Of a block, for kernels of one format. For no block format 0, by which no division compiles.
+template <quern_dtype Format>
+constexpr std::int64_t block_elements_of = [] {
+  for (const quern_format& format : quern_formats)
+    if (format.id == Format) return format.block_elements;
+  return 0u;
+}();
+template <quern_dtype Format>
+constexpr std::int64_t block_bytes_of = [] {
+  for (const quern_format& format : quern_formats)
+    if (format.id == Format) return format.block_bytes;
+  return 0u;
+}();
 
 /// out[0..count) = the first `count` elements of the blocks at `blocks`. Products of scales and codes are exact in f32, so an
 /// element is rounded at most once, and every instruction set gives the same bits.

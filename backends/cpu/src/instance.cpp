@@ -10,7 +10,7 @@ namespace quern::cpu {
 Instance::Instance(const Plan& plan, const Device& device)
     : plan_(plan), pool_(device.pool), bounds_(plan.graph), extents_(bounds_.bounds()) {
   const Graph& graph = plan.graph;
-  for (const sdk::ResolvedValue& value : graph.values) views_.push_back(view_of(value));
+  for (const sdk::ResolvedValue& value : graph.values) views_.push_back(value.tensor);
   call_views_.resize(graph.nodes.size());
   calls_.reserve(graph.nodes.size());
   for (std::size_t n = 0; n < call_views_.size(); ++n)
@@ -53,9 +53,9 @@ void Instance::prepare(sdk::BoundPlaces places) noexcept {
   scratch_ = reinterpret_cast<std::byte*>(places.scratch);
   for (std::uint32_t id = 0; id < views_.size(); ++id) {
     const sdk::ResolvedValue& value = graph.values[id];
-    if (!graph.internal(value.root)) views_[id].data = reinterpret_cast<std::byte*>(places.of[id]);
-    else if (scratch_ == nullptr || plan_.memoryless[value.root]) views_[id].data = nullptr;
-    else views_[id].data = scratch_ + layout_.value_offset[value.root] + value.offset;
+    if (!graph.internal(value.root)) views_[id].data = places.of[id];
+    else if (scratch_ == nullptr || plan_.memoryless[value.root]) views_[id].data = 0;
+    else views_[id].data = places.scratch + layout_.value_offset[value.root] + value.offset;
   }
   bound_ = true;
   runs_ = patch_bytes_ = 0;
@@ -95,8 +95,8 @@ void Instance::run_nodes() noexcept {
       continue;
     }
     if (predicate_is_zero(plan_.graph.nodes[step.first])) continue;
-    const OpCall& call = calls_[step.first];
-    if (std::ranges::all_of(call.outputs, [](const TensorView& y) { return !y.present() || element_count(y) == 0; })) continue;
+    const Call& call = calls_[step.first];
+    if (std::ranges::all_of(call.outputs, [](const Tensor& y) { return !y.present() || y.elements() == 0; })) continue;
     plan_.kernels[step.first]->run(call, context);
   }
   if (cancelled()) return;
@@ -108,11 +108,11 @@ bool Instance::start(const quern_run& run) {
   faults_.store(0, std::memory_order_relaxed);
   ++runs_;
   for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches"))
-    if (patch.bytes > 0) std::memcpy(views_[patch.value].data + patch.offset, patch.data, patch.bytes);
+    if (patch.bytes > 0) std::memcpy(bytes_of(views_[patch.value]) + patch.offset, patch.data, patch.bytes);
   patch_bytes_ += bounds_.patch_bytes();
   bounds_.read_extents([this](std::uint32_t id) {
     std::int32_t exact = 0;
-    std::memcpy(&exact, views_[id].data, sizeof(exact));
+    std::memcpy(&exact, bytes_of(views_[id]), sizeof(exact));
     return exact;
   });
   if (bounds_.extents() != extents_) {

@@ -10,7 +10,6 @@
 #include "thread_pool.hpp"
 #include "view.hpp"
 
-#include "quern/base/concat.hpp"
 #include "quern/quern_ops.h"
 #include "quern/quern_plan.h"
 
@@ -20,29 +19,21 @@
 #include <string>
 #include <utility>
 
-namespace quern::sdk {
-class Attributes;
-}
-
 namespace quern::cpu {
 
-struct OpCall {
-  std::uint32_t op = 0;
-  std::uint32_t thread_count = 1;  // that the plugin has: for the size of scratch
-  std::uint32_t conversions = 0;   // to what float inputs may be rounded: QUERN_CONVERT_...
-  bool exact_order = false;        // `deterministic`, or the node asks for invariant results: no library GEMM
-  std::span<const TensorView> inputs;
-  std::span<const TensorView> outputs;
-  const sdk::Attributes* attributes = nullptr;
-  /// Rows to write: a vector of i32 or u32 as long as the first dim of input 0 (of output 0 where there is no input 0). Absent: all.
-  /// A predicate of one element is handled by the plan and never seen here. Only kernels with `row_predicate` get one.
-  TensorView predicate;
+using sdk::concat;
 
-  const TensorView& input(std::size_t i) const noexcept { return i < inputs.size() ? inputs[i] : absent_view; }
-  const TensorView& output(std::size_t i) const noexcept { return i < outputs.size() ? outputs[i] : absent_view; }
-  /// The attribute `key` of quern_ops.h; its default from ops.def where the graph sent none. 0 for a key that the op lacks.
-  double real(std::uint32_t key) const noexcept;
-  std::int64_t integer(std::uint32_t key) const noexcept;
+struct PackedLayout;
+
+/// A call of the SDK's, and what kernels of a processor know beside it. `invariant` holds of every call where the user asked for `deterministic`.
+/// A predicate of one element is handled by the plan and never seen here; only kernels with `row_predicate` get one a row.
+struct Call : sdk::Call {
+  std::uint32_t thread_count = 1;        // that the plugin has: for the size of scratch
+  const PackedLayout* layout = nullptr;  // of the one input that is packed as panels (packed/packed.hpp); null: all of them lie in rows
+
+  /// As the SDK's, but kernels cannot throw: 0 for a key that the op lacks.
+  double real(std::uint32_t key) const noexcept { return attributes->number(key).f; }
+  std::int64_t integer(std::uint32_t key) const noexcept { return attributes->number(key).i; }
   bool row_live(std::int64_t row) const noexcept { return !predicate.present() || load_integer(predicate, row) != 0; }
 };
 
@@ -56,8 +47,6 @@ struct Verdict {
   static Verdict no(std::string reason) { return {QUERN_UNSUPPORTED, std::move(reason)}; }
   /// This row is for another dtype: no reason worth telling.
   static Verdict not_mine() { return {QUERN_NOT_FOUND, "no kernel of this plugin takes these dtypes"}; }
-  /// The call breaks the op's definition: no kernel may run it.
-  static Verdict invalid(std::string reason) { return {QUERN_INVALID_ARGUMENT, std::move(reason)}; }
   explicit operator bool() const noexcept { return code == QUERN_OK; }
 };
 
@@ -112,20 +101,18 @@ struct Kernel {
   std::uint32_t op;
   const char* name;  // "rms_norm.avx2"; the family (portable, avx2, avx512, openblas) is the last part
   Isa isa;           // what the CPU needs for it
-  Verdict (*accepts)(const OpCall& call);
-  void (*run)(const OpCall& call, Context& context) noexcept;
+  Verdict (*accepts)(const Call& call);
+  void (*run)(const Call& call, Context& context) noexcept;
   /// Bytes of scratch for a call of these dims and thread_count; null: none. Grows with each dim.
-  std::uint64_t (*scratch)(const OpCall& call) noexcept = nullptr;
+  std::uint64_t (*scratch)(const Call& call) noexcept = nullptr;
   bool row_predicate = false;  // asks call.row_live(row) before it writes what row `row` of input 0 gives
-  bool packed = false;         // takes packed weights (TensorView::layout); others never see them
+  bool packed = false;         // takes packed weights (Call::layout); others never see them
 };
 
 /// All tables. Defined in kernel_table.cpp.
 std::span<const std::span<const Kernel>> kernel_tables() noexcept;
 
 /// For kernels that run every call of the right form.
-inline Verdict accepts_any(const OpCall&) { return Verdict::yes(); }
-/// "[2, 3] f32"
-std::string describe(const TensorView& view);
+inline Verdict accepts_any(const Call&) { return Verdict::yes(); }
 
 }  // namespace quern::cpu

@@ -35,8 +35,8 @@ Formed form_steps(const Graph& graph, const std::vector<const Kernel*>& kernels,
   Formed formed;
   std::vector<Step>& steps = formed.steps;
   const bool fuse = policy.fuse && (policy.force.empty() || policy.force.find('.') == std::string::npos);
-  std::vector<std::vector<TensorView>> views(graph.nodes.size());
-  std::vector<OpCall> calls;
+  std::vector<std::vector<Tensor>> views(graph.nodes.size());
+  std::vector<Call> calls;
   calls.reserve(graph.nodes.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     calls.push_back(describe_call(graph, graph.nodes[n], policy.thread_count, policy.deterministic, views[n]));

@@ -81,10 +81,10 @@ class Instance {
   sdk::InstanceBounds bounds_;
   sdk::ScratchLayout layout_;
   bool laid_out_ = false, bound_ = false;
-  std::vector<std::int64_t> extents_;                // what the views hold now
-  std::vector<TensorView> views_;                    // one a value
-  std::vector<std::vector<TensorView>> call_views_;  // one a node: inputs, then outputs
-  std::vector<OpCall> calls_;                        // one a node
+  std::vector<std::int64_t> extents_;            // what the views hold now
+  std::vector<Tensor> views_;                    // one a value
+  std::vector<std::vector<Tensor>> call_views_;  // one a node: inputs, then outputs
+  std::vector<Call> calls_;                      // one a node
   std::byte* scratch_ = nullptr;
   std::atomic<std::uint32_t> cancelled_{0};
   std::atomic<std::uint64_t> faults_{0};

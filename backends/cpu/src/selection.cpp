@@ -110,11 +110,14 @@ sdk::Choice KernelOffers::choose(const Graph& graph, const Node& node, const sdk
   };
   if ((source.fields.uses & QUERN_NODE_USES_BODY) != 0 && node.op != QUERN_OP_ADD_RMS_NORM)
     return refuse(Verdict::no(concat(name, " is a composite; this plugin runs the nodes of its body")));
-  std::vector<TensorView> storage;
-  const OpCall call = describe_call(graph, node, policy_.thread_count, policy_.deterministic, storage);
+  std::vector<Tensor> storage;
+  const Call call = describe_call(graph, node, policy_.thread_count, policy_.deterministic, storage);
   Verdict last = Verdict::no(concat("this plugin has no kernel for op ", name));
-  const bool packed = std::ranges::any_of(call.inputs, [](const TensorView& view) { return view.layout != nullptr; });
+  const bool packed = call.layout != nullptr;
   if (packed) last = Verdict::no(concat(name, " does not read packed weights"));
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.inputs[i].packed_layout && i != (node.op == QUERN_OP_GET_ROWS ? 0 : 1))
+      return refuse(Verdict::no(concat(name, " does not read its input ", i, " packed")));
   bool named_op = false;  // the forced kernel is one of this op
   if (!policy_.force.empty() && family_rank(policy_.force) < 0)
     for (const std::span<const Kernel> table : kernel_tables())

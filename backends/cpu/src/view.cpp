@@ -4,54 +4,13 @@
 #include "formats.hpp"
 #include "half.hpp"
 
-#include "quern/quern_formats.h"
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 namespace quern::cpu {
 
-const TensorView absent_view;
-
-std::int64_t unit_bytes(quern_dtype dtype) noexcept {
-  switch (dtype) {
-    case QUERN_F32:
-    case QUERN_I32:
-    case QUERN_U32: return 4;
-    case QUERN_F16:
-    case QUERN_BF16: return 2;
-    case QUERN_I64: return 8;
-    case QUERN_U8: return 1;
-    default: break;
-  }
-  const quern_format* format = find_format(dtype);
-  return format == nullptr ? 0 : static_cast<std::int64_t>(format->block_bytes);
-}
-
-std::int64_t unit_elements(quern_dtype dtype) noexcept {
-  const quern_format* format = find_format(dtype);
-  return format == nullptr ? 1 : static_cast<std::int64_t>(format->block_elements);
-}
-
-bool is_float(quern_dtype dtype) noexcept { return dtype == QUERN_F32 || dtype == QUERN_F16 || dtype == QUERN_BF16; }
-bool is_block(quern_dtype dtype) noexcept { return find_format(dtype) != nullptr; }
-
-std::int64_t element_count(const TensorView& view) noexcept {
-  std::int64_t count = 1;
-  for (std::uint32_t d = 0; d < view.rank; ++d) count *= view.dims[d];
-  return count;
-}
-
-std::int64_t row_count(const TensorView& view) noexcept {
-  std::int64_t count = 1;
-  for (std::uint32_t d = 0; d + 1 < view.rank; ++d) count *= view.dims[d];
-  return count;
-}
-
-std::int64_t row_length(const TensorView& view) noexcept { return view.rank == 0 ? 1 : view.dims[view.rank - 1]; }
-
-std::byte* row_pointer(const TensorView& view, std::int64_t row) noexcept {
+std::byte* row_pointer(const Tensor& view, std::int64_t row) noexcept {
   std::int64_t offset = 0;
   for (std::uint32_t d = view.rank < 2 ? 0 : view.rank - 1; d-- > 0;) {
     if (d == 0) {
@@ -62,10 +21,10 @@ std::byte* row_pointer(const TensorView& view, std::int64_t row) noexcept {
     offset += (row - above * view.dims[d]) * view.strides[d];
     row = above;
   }
-  return view.data + offset;
+  return bytes_of(view) + offset;
 }
 
-std::byte* broadcast_row_pointer(const TensorView& view, const TensorView& shape, std::int64_t row) noexcept {
+std::byte* broadcast_row_pointer(const Tensor& view, const Tensor& shape, std::int64_t row) noexcept {
   std::int64_t offset = 0;
   for (std::uint32_t from_end = 1; from_end < shape.rank; ++from_end) {
     const std::int64_t size = shape.dims[shape.rank - 1 - from_end];
@@ -73,33 +32,7 @@ std::byte* broadcast_row_pointer(const TensorView& view, const TensorView& shape
     if (view.dim_from_end(from_end) != 1) offset += index * view.stride_from_end(from_end);
     row = above;
   }
-  return view.data + offset;
-}
-
-bool rows_are_packed(const TensorView& view) noexcept {
-  return row_length(view) <= unit_elements(view.dtype) || view.stride_from_end(0) == unit_bytes(view.dtype);
-}
-
-bool is_contiguous(const TensorView& view) noexcept {
-  if (!rows_are_packed(view)) return false;
-  const std::int64_t elements = unit_elements(view.dtype);
-  std::int64_t bytes = (row_length(view) + elements - 1) / elements * unit_bytes(view.dtype);
-  for (std::uint32_t d = view.rank < 2 ? 0 : view.rank - 1; d-- > 0;) {
-    if (view.dims[d] > 1 && view.strides[d] != bytes) return false;
-    bytes *= view.dims[d];
-  }
-  return true;
-}
-
-bool same_shape(const TensorView& a, const TensorView& b) noexcept {
-  return a.rank == b.rank && std::equal(a.dims, a.dims + a.rank, b.dims);
-}
-
-bool broadcasts_to(const TensorView& b, const TensorView& a) noexcept {
-  if (b.rank > a.rank) return false;
-  for (std::uint32_t e = 0; e < b.rank; ++e)
-    if (b.dim_from_end(e) != 1 && b.dim_from_end(e) != a.dim_from_end(e)) return false;
-  return true;
+  return bytes_of(view) + offset;
 }
 
 namespace {
@@ -184,15 +117,15 @@ void store_floats(std::byte* row, quern_dtype dtype, std::int64_t stride, std::i
 namespace {
 
 /// Address of element `index` in row-major order. Not for block formats.
-const std::byte* element_pointer(const TensorView& view, std::int64_t index) noexcept {
-  const std::int64_t length = row_length(view);
-  if (view.rank < 2) return view.data + index * view.stride_from_end(0);
+const std::byte* element_pointer(const Tensor& view, std::int64_t index) noexcept {
+  const std::int64_t length = view.last();
+  if (view.rank < 2) return bytes_of(view) + index * view.stride_from_end(0);
   return row_pointer(view, index / length) + index % length * view.stride_from_end(0);
 }
 
 }  // namespace
 
-std::int64_t load_integer(const TensorView& view, std::int64_t index) noexcept {
+std::int64_t load_integer(const Tensor& view, std::int64_t index) noexcept {
   const std::byte* from = element_pointer(view, index);
   switch (view.dtype) {
     case QUERN_I64: return read<std::int64_t>(from);
@@ -202,7 +135,7 @@ std::int64_t load_integer(const TensorView& view, std::int64_t index) noexcept {
   }
 }
 
-float load_scalar(const TensorView& view, std::int64_t index) noexcept {
+float load_scalar(const Tensor& view, std::int64_t index) noexcept {
   float value = 0.0f;
   load_floats(element_pointer(view, index), view.dtype, 0, 0, 1, &value);
   return value;

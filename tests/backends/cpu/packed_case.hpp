@@ -10,6 +10,7 @@
 #include "view.hpp"
 
 #include "quern/quern_formats.h"
+#include "quern/sdk/blocks.hpp"
 
 #ifdef QUERN_EMULATED_TILES
 #include "packed/avx512_amx/tiles.hpp"
@@ -78,7 +79,7 @@ inline std::uint16_t random_scale(Scales kind, std::mt19937& random) {
 
 /// Whether a block begins with a word: an f32, or its upper 24 bits and a zero point.
 inline bool has_word(quern_dtype format) {
-  const quern_format* f = find_format(format);
+  const quern_format* f = sdk::find_format(format);
   if (f == nullptr) return false;
   const auto* fields = static_cast<const quern_format_field*>(f->fields.data);
   return fields[0].role == QUERN_ROLE_SUPER_SCALE && fields[0].stored == QUERN_STORED_F32;
@@ -98,7 +99,6 @@ inline std::vector<int> scale_offsets(quern_dtype format) {
     default: return {};
   }
 }
-inline bool is_block_format(quern_dtype format) { return find_format(format) != nullptr; }
 
 inline void put(std::byte* to, std::uint16_t value) { std::memcpy(to, &value, 2); }
 inline void put(std::byte* to, float value) { std::memcpy(to, &value, 4); }
@@ -110,7 +110,7 @@ void set_scales(quern_dtype format, std::byte* block, const Scale& scale) {
   if (!has_word(format)) return;
   const std::byte zero = block[0];
   put(block, half_to_float(scale()));  // the lower 13 bits are zeros
-  if (find_format(format)->formula == QUERN_FORMULA_SUPER_ZERO) block[0] = zero;
+  if (sdk::find_format(format)->formula == QUERN_FORMULA_SUPER_ZERO) block[0] = zero;
 }
 /// Where a block's codes may begin: behind its scales, and the sub-scales of a K format; Q6_K has all scales last.
 inline std::int64_t codes_at(quern_dtype format) {
@@ -152,7 +152,7 @@ struct Weights {
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::byte* row = bytes.data() + r * stride;
       float* to = out.data() + r * k;
-      if (is_block_format(format)) {
+      if (is_block(format)) {
         decode_blocks(format, row, k, to);
         continue;
       }
@@ -176,7 +176,7 @@ inline Weights random_weights(quern_dtype format, std::int64_t rows, std::int64_
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t u = 0; u < units; ++u) {
       std::byte* at = w.bytes.data() + r * w.stride + u * unit;
-      if (is_block_format(format)) fill_block(format, kind, random, at);
+      if (is_block(format)) fill_block(format, kind, random, at);
       else if (format == QUERN_F32) put(at, random_float(kind, random));
       else put(at, format == QUERN_F16 ? float_to_half(random_float(kind, random)) : float_to_bfloat(random_float(kind, random)));
     }

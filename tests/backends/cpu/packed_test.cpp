@@ -23,7 +23,7 @@ std::vector<double> part_magnitudes(const Weights& w) {
   std::vector<double> sum(static_cast<std::size_t>(w.rows * w.k));
   const std::vector<float> plain = w.decoded();
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = std::fabs(plain[i]);
-  if (!is_block_format(w.format)) return sum;
+  if (!is_block(w.format)) return sum;
   for (const int code : {0x00, 0xff, 0x80}) {
     Weights all = w;
     const std::int64_t unit = unit_bytes(w.format), units = w.k / unit_elements(w.format);
@@ -134,7 +134,7 @@ TEST_P(Packed, MultipliesTheLargestCodesAndActivations) {
   const std::int64_t k = depths(layout).back(), rows = layout.panel_rows;
   for (const int code : {0x00, 0xff, 0x80, 0x7f, 0xf0, 0x0f}) {
     Weights w = random_weights(layout.format, rows, k, Scales::similar, 5);
-    if (!is_block_format(layout.format)) return;
+    if (!is_block(layout.format)) return;
     const std::int64_t unit = unit_bytes(layout.format);
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t u = 0; u < k / unit_elements(layout.format); ++u) {

@@ -326,6 +326,19 @@ TEST(Weights, ForeignLayoutsAreAnsweredNo) {
   EXPECT_NE(outcome.text.find("int8"), std::string::npos) << outcome.text;
 }
 
+TEST(Weights, APackedOperandThatIsNotTheWeightsIsRefused) {
+  if (packing_families().empty()) GTEST_SKIP() << "this processor has no packed layouts";
+  Plugin plugin(1);
+  const Tensor a = random_tensor(QUERN_F32, {16, 512}, 1), b = constant(QUERN_F32, {16, 512}, 2),
+               y = make(QUERN_F32, {16, 16}, QUERN_VALUE_OUTPUT);
+  GraphSpec canonical = product(a, b, y);
+  const Tensor panels = packed(plugin, canonical, b);
+  GraphSpec graph = product(panels, panels, y);
+  const Outcome outcome = plugin.run(graph);
+  EXPECT_EQ(outcome.status, QUERN_UNSUPPORTED);
+  EXPECT_NE(outcome.text.find("input 0"), std::string::npos) << outcome.text;
+}
+
 TEST(Weights, SpansThatDoNotFitAndListsReleasedTwiceAreRefused) {
   if (packing_families().empty()) GTEST_SKIP() << "this processor has no packed layouts";
   Plugin plugin(1);

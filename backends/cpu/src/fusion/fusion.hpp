@@ -29,7 +29,7 @@ bool touched_within(const Uses& uses, std::uint32_t root, std::uint32_t first, s
 struct Neighbours {
   const Graph& graph;
   std::span<const Kernel* const> kernels;  // one a node
-  std::span<const OpCall> calls;           // one a node; dims are at their largest, addresses are null
+  std::span<const Call> calls;             // one a node; dims are at their largest, addresses are null
   const Uses& uses;
 
   bool is(std::uint32_t node, std::uint32_t op) const noexcept { return node < graph.nodes.size() && graph.nodes[node].op == op; }
@@ -51,9 +51,9 @@ struct Fusion {
   /// How many nodes from `first` on are one step; 0: this is not the pattern, or `refusal` says what is in the way.
   std::uint32_t (*match)(const Neighbours& nodes, std::uint32_t first, Refusal& refusal);
   /// The calls of those nodes, in their order.
-  void (*run)(std::span<const OpCall> calls, Context& context) noexcept;
+  void (*run)(std::span<const Call> calls, Context& context) noexcept;
   /// As Kernel::scratch. Null: none.
-  std::uint64_t (*scratch)(std::span<const OpCall> calls);
+  std::uint64_t (*scratch)(std::span<const Call> calls);
 };
 
 /// All tables, most nodes first: the first row that matches is taken. Defined in fusion_table.cpp.

@@ -8,7 +8,7 @@ namespace {
 template <Isa isa>
 std::uint32_t match_matmul_add(const Neighbours& nodes, std::uint32_t first, Refusal& refusal) {
   if (!nodes.is(first, QUERN_OP_MATMUL) || !nodes.is(first + 1, QUERN_OP_ADD)) return 0;
-  const OpCall& add = nodes.calls[first + 1];
+  const Call& add = nodes.calls[first + 1];
   const std::uint32_t product = nodes.output(first, 0);
   const bool left = nodes.input(first + 1, 0) == product, right = nodes.input(first + 1, 1) == product;
   if (!left && !right) return 0;
@@ -18,23 +18,23 @@ std::uint32_t match_matmul_add(const Neighbours& nodes, std::uint32_t first, Ref
   if (left && right) return refuse(refusal, 2, "both operands of the sum are the product");
   if (add.real(QUERN_KEY_ALPHA) != 1.0) return refuse(refusal, 2, "an operand of the sum has a factor");
   if (!nodes.inner(first, first, 2)) return refuse(refusal, 2, "its product is read by another node too");
-  for (const TensorView* view : {&add.input(0), &add.input(1), &add.output(0)})
+  for (const Tensor* view : {&add.input(0), &add.input(1), &add.output(0)})
     if (!is_float_rows(*view) || !same_shape(*view, add.output(0)))
       return refuse(refusal, 2, "the sum is not of packed f32 rows of one shape");
   return 2;
 }
 
 template <Isa isa>
-void run_matmul_add(std::span<const OpCall> calls, Context& context) noexcept {
-  const TensorView& sum = calls[1].output(0);
-  if (sum.data == nullptr) return;  // nothing reads it
+void run_matmul_add(std::span<const Call> calls, Context& context) noexcept {
+  const Tensor& sum = calls[1].output(0);
+  if (sum.data == 0) return;  // nothing reads it
   // The operand of the add that has memory; the other is the product.
-  const TensorView& residual = calls[1].input(0).data == nullptr ? calls[1].input(1) : calls[1].input(0);
+  const Tensor& residual = calls[1].input(0).data == 0 ? calls[1].input(1) : calls[1].input(0);
   const PackedRegion region(calls.first(1), isa, false);
   region.round_rows(context, 0, nullptr);
-  region.each_part(context, calls.first(1), 1, [&](const OpCall& matmul, const PackedTile& tile, std::uint32_t thread) {
-    float* to = reinterpret_cast<float*>(sum.data + tile.first_token * sum.strides[0]) + tile.first_row;
-    const float* from = reinterpret_cast<const float*>(residual.data + tile.first_token * residual.strides[0]) + tile.first_row;
+  region.each_part(context, calls.first(1), 1, [&](const Call& matmul, const PackedTile& tile, std::uint32_t thread) {
+    float* to = reinterpret_cast<float*>(bytes_of(sum) + tile.first_token * sum.strides[0]) + tile.first_row;
+    const float* from = reinterpret_cast<const float*>(bytes_of(residual) + tile.first_token * residual.strides[0]) + tile.first_row;
     region.multiply(context, thread, matmul, tile, to, sum.strides[0] / 4);
     for (std::int64_t t = 0; t < tile.tokens; ++t)
       region.vectors().add(from + t * (residual.strides[0] / 4), to + t * (sum.strides[0] / 4), tile.rows, to + t * (sum.strides[0] / 4));
@@ -42,7 +42,7 @@ void run_matmul_add(std::span<const OpCall> calls, Context& context) noexcept {
 }
 
 template <Isa isa>
-std::uint64_t scratch_matmul_add(std::span<const OpCall> calls) {
+std::uint64_t scratch_matmul_add(std::span<const Call> calls) {
   return PackedRegion(calls.first(1), isa, false).scratch_bytes(calls[0].thread_count);
 }
 

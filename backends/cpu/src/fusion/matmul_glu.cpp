@@ -10,13 +10,13 @@
 namespace quern::cpu {
 namespace {
 
-bool is_plain(const OpCall& matmul) noexcept { return !matmul_stages_y(matmul); }
+bool is_plain(const Call& matmul) noexcept { return !matmul_stages_y(matmul); }
 
 /// What keeps gate, up and glu at `from` from being one step of `isa`; null: nothing.
 template <Isa isa>
 const char* why_not_gated(const Neighbours& nodes, std::uint32_t from) {
-  const OpCall &gate = nodes.calls[from], &up = nodes.calls[from + 1], &glu = nodes.calls[from + 2];
-  const PackedLayout &gate_layout = *gate.input(1).layout, &up_layout = *up.input(1).layout;
+  const Call &gate = nodes.calls[from], &up = nodes.calls[from + 1], &glu = nodes.calls[from + 2];
+  const PackedLayout &gate_layout = *gate.layout, &up_layout = *up.layout;
   if (nodes.input(from, 0) != nodes.input(from + 1, 0)) return "gate and up read different values";
   if (!share_rows(nodes, from, from + 1)) return "gate and up round what they read in different ways";
   if (!is_plain(gate) || !is_plain(up)) return "gate or up has a bias, an addend or a factor";
@@ -43,17 +43,17 @@ std::uint32_t match_matmul_glu(const Neighbours& nodes, std::uint32_t first, Ref
 }
 
 template <Isa isa>
-void run_matmul_glu(std::span<const OpCall> calls, Context& context) noexcept {
-  const OpCall* norm = norm_of(calls);
+void run_matmul_glu(std::span<const Call> calls, Context& context) noexcept {
+  const Call* norm = norm_of(calls);
   const auto matmuls = calls.subspan(norm != nullptr ? 1 : 0, 2);
-  const OpCall& up = matmuls[1];
-  const TensorView& y = calls.back().output(0);
+  const Call& up = matmuls[1];
+  const Tensor& y = calls.back().output(0);
   const PackedRegion region(matmuls, isa, true);
-  if (y.data == nullptr) return;  // nothing reads it
+  if (y.data == 0) return;  // nothing reads it
   region.round_rows(context, 0, norm);
-  region.each_part(context, matmuls.first(1), 2, [&](const OpCall& gate, const PackedTile& tile, std::uint32_t thread) {
+  region.each_part(context, matmuls.first(1), 2, [&](const Call& gate, const PackedTile& tile, std::uint32_t thread) {
     float* products = region.staged(context, thread);
-    float* to = reinterpret_cast<float*>(y.data + tile.first_token * y.strides[0]) + tile.first_row;
+    float* to = reinterpret_cast<float*>(bytes_of(y) + tile.first_token * y.strides[0]) + tile.first_row;
     const std::int64_t stride = y.strides[0] / 4;
     region.multiply(context, thread, gate, tile, to, stride);
     region.multiply(context, thread, up, tile, products, tile.rows);
@@ -68,7 +68,7 @@ void run_matmul_glu(std::span<const OpCall> calls, Context& context) noexcept {
 }
 
 template <Isa isa>
-std::uint64_t scratch_matmul_glu(std::span<const OpCall> calls) {
+std::uint64_t scratch_matmul_glu(std::span<const Call> calls) {
   return PackedRegion(calls.subspan(norm_of(calls) != nullptr ? 1 : 0, 2), isa, true).scratch_bytes(calls[0].thread_count);
 }
 

@@ -22,8 +22,8 @@ std::uint32_t match(const Neighbours& nodes, std::uint32_t first, Refusal& refus
   if (!nodes.is(first, QUERN_OP_MATMUL_ID) || !nodes.is(up, QUERN_OP_MATMUL_ID) || !nodes.is(glu, QUERN_OP_GLU)) return 0;
   if (!nodes.kernels[first]->packed || !nodes.kernels[up]->packed) return refuse(refusal, 3, "its weights are not packed");
   if (!is_packed_product<isa>(nodes, first) || !is_packed_product<isa>(nodes, up)) return 0;  // another row's
-  const TensorView &gate_weights = nodes.calls[first].input(1), &up_weights = nodes.calls[up].input(1);
-  const PackedLayout &gate_layout = *gate_weights.layout, &up_layout = *up_weights.layout;
+  const Tensor &gate_weights = nodes.calls[first].input(1), &up_weights = nodes.calls[up].input(1);
+  const PackedLayout &gate_layout = *nodes.calls[first].layout, &up_layout = *nodes.calls[up].layout;
   const bool alike = nodes.input(first, 0) == nodes.input(up, 0) && nodes.input(first, 2) == nodes.input(up, 2) &&
                      gate_weights.dims[0] == up_weights.dims[0] && gate_layout.activations == up_layout.activations &&
                      gate_layout.panel_rows == up_layout.panel_rows;
@@ -38,10 +38,10 @@ std::uint32_t match(const Neighbours& nodes, std::uint32_t first, Refusal& refus
 }
 
 template <Isa isa>
-void run(std::span<const OpCall> calls, Context& context) noexcept {
-  const OpCall& glu = calls[2];
-  const TensorView& y = glu.output(0);
-  if (y.data == nullptr) return;  // nothing reads it
+void run(std::span<const Call> calls, Context& context) noexcept {
+  const Call& glu = calls[2];
+  const Tensor& y = glu.output(0);
+  if (y.data == 0) return;  // nothing reads it
   ExpertRegion region(calls.first(2), isa);
   region.prepare(context, y);
   region.each_part(context, [&](const ExpertTile& tile, std::uint32_t thread) {
@@ -59,7 +59,7 @@ void run(std::span<const OpCall> calls, Context& context) noexcept {
 }
 
 template <Isa isa>
-std::uint64_t scratch(std::span<const OpCall> calls) {
+std::uint64_t scratch(std::span<const Call> calls) {
   return ExpertRegion(calls.first(2), isa).scratch_bytes(calls[0].thread_count);
 }
 

@@ -30,21 +30,21 @@ std::uint32_t match_norm_matmul(const Neighbours& nodes, std::uint32_t first, Re
   return norm + count;
 }
 
-bool any_staged(std::span<const OpCall> matmuls) noexcept { return std::ranges::any_of(matmuls, matmul_stages_y); }
+bool any_staged(std::span<const Call> matmuls) noexcept { return std::ranges::any_of(matmuls, matmul_stages_y); }
 
 template <Isa isa>
-void run_norm_matmul(std::span<const OpCall> calls, Context& context) noexcept {
-  const OpCall* norm = norm_of(calls);
+void run_norm_matmul(std::span<const Call> calls, Context& context) noexcept {
+  const Call* norm = norm_of(calls);
   const auto matmuls = calls.subspan(norm != nullptr ? 1 : 0);
   const PackedRegion region(matmuls, isa, any_staged(matmuls));
   region.round_rows(context, 0, norm);
-  region.each_part(context, matmuls, 1, [&](const OpCall& matmul, const PackedTile& tile, std::uint32_t thread) {
-    if (matmul.output(0).data != nullptr) region.multiply_and_store(context, thread, matmul, tile, 0);
+  region.each_part(context, matmuls, 1, [&](const Call& matmul, const PackedTile& tile, std::uint32_t thread) {
+    if (matmul.output(0).data != 0) region.multiply_and_store(context, thread, matmul, tile, 0);
   });
 }
 
 template <Isa isa>
-std::uint64_t scratch_norm_matmul(std::span<const OpCall> calls) {
+std::uint64_t scratch_norm_matmul(std::span<const Call> calls) {
   const auto matmuls = calls.subspan(norm_of(calls) != nullptr ? 1 : 0);
   return PackedRegion(matmuls, isa, any_staged(matmuls)).scratch_bytes(calls[0].thread_count);
 }

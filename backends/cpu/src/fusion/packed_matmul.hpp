@@ -10,8 +10,8 @@
 namespace quern::cpu {
 
 /// x is a matrix of packed f32 rows.
-inline bool is_float_rows(const TensorView& x) noexcept {
-  return x.dtype == QUERN_F32 && x.rank == 2 && rows_are_packed(x) && x.strides[0] % 4 == 0;
+inline bool is_float_rows(const Tensor& x) noexcept {
+  return x.dtype == QUERN_F32 && x.rank == 2 && has_packed_rows(x) && x.strides[0] % 4 == 0;
 }
 
 /// Whose vector kernels stand beside packed kernels of `isa`: tiles multiply, and do nothing else.
@@ -39,8 +39,7 @@ inline bool is_packed_matmul(const Neighbours& nodes, std::uint32_t node, Isa is
 
 /// Two packed matmuls that can share their rounded rows.
 inline bool share_rows(const Neighbours& nodes, std::uint32_t one, std::uint32_t other) noexcept {
-  return nodes.input(one, 0) == nodes.input(other, 0) &&
-         nodes.calls[one].input(1).layout->activations == nodes.calls[other].input(1).layout->activations;
+  return nodes.input(one, 0) == nodes.input(other, 0) && nodes.calls[one].layout->activations == nodes.calls[other].layout->activations;
 }
 
 /// Node `node` is an rms_norm of f32 rows by the vector kernel that goes with `isa`; `y` is what it writes.
@@ -54,6 +53,6 @@ inline std::uint32_t leading_norm(const Neighbours& nodes, std::uint32_t first, 
   return is_packed_matmul(nodes, first + 1, isa) && is_vector_norm(nodes, first, isa, nodes.input(first + 1, 0)) ? 1 : 0;
 }
 
-inline const OpCall* norm_of(std::span<const OpCall> calls) noexcept { return calls[0].op == QUERN_OP_RMS_NORM ? &calls[0] : nullptr; }
+inline const Call* norm_of(std::span<const Call> calls) noexcept { return calls[0].op == QUERN_OP_RMS_NORM ? &calls[0] : nullptr; }
 
 }  // namespace quern::cpu

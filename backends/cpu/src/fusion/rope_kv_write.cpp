@@ -15,7 +15,7 @@ constexpr std::uint32_t most_nodes = 8;
 constexpr std::int64_t most_floats = 4096;  // of a rotated row on the stack
 
 /// Floats from the first to the last of a row of heads; 0: not of packed f32 heads.
-std::int64_t row_floats_of(const TensorView& x) noexcept {
+std::int64_t row_floats_of(const Tensor& x) noexcept {
   return x.rank == 3 && x.dtype == QUERN_F32 && x.strides[2] == 4 && x.strides[1] == 4 * x.dims[2] ? x.dims[1] * x.dims[2] : 0;
 }
 
@@ -75,19 +75,19 @@ std::uint32_t match_rope_kv_write(const Neighbours& nodes, std::uint32_t first, 
 }
 
 template <Isa isa>
-void run_rope_kv_write(std::span<const OpCall> calls, Context& context) noexcept {
+void run_rope_kv_write(std::span<const Call> calls, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   std::int64_t work = 1;
-  for (const OpCall& call : calls) work += call.input(0).dims[1] * call.input(0).dims[2];
+  for (const Call& call : calls) work += call.input(0).dims[1] * call.input(0).dims[2];
   const std::int64_t tokens = calls[0].input(0).dims[0], grain = std::max<std::int64_t>(1, 8192 / work);
   context.parallel(tokens, grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float kept[most_floats];  // the one rotation without memory
     auto* row = reinterpret_cast<std::byte*>(kept);
     for (std::int64_t t = begin; t < end; ++t)
-      for (const OpCall& call : calls) {
-        const TensorView &x = call.input(0), &y = call.output(0);
-        if (call.op == QUERN_OP_ROPE) rope_row(call, t, y.data != nullptr ? y.data + t * y.strides[0] : row, context);
-        else kv_write_row(call, t, x.data != nullptr ? x.data + t * x.strides[0] : row, vectors, context);
+      for (const Call& call : calls) {
+        const Tensor &x = call.input(0), &y = call.output(0);
+        if (call.op == QUERN_OP_ROPE) rope_row(call, t, y.data != 0 ? bytes_of(y) + t * y.strides[0] : row, context);
+        else kv_write_row(call, t, x.data != 0 ? bytes_of(x) + t * x.strides[0] : row, vectors, context);
       }
   });
 }

@@ -8,13 +8,13 @@ namespace {
 enum { gelu_erf = 0, gelu_tanh = 1, gelu_quick = 2 };
 
 template <Isa isa>
-void run_activation(const OpCall& call, Context& context, Activation activation) noexcept {
+void run_activation(const Call& call, Context& context, Activation activation) noexcept {
   map_rows(call.input(0), call.output(0), context,
            [activation](const float* x, std::int64_t n, float* y) { vectors_of(isa).activate(activation, x, n, y); });
 }
 
 template <Isa isa>
-void run_gelu(const OpCall& call, Context& context) noexcept {
+void run_gelu(const Call& call, Context& context) noexcept {
   const std::int64_t kind = call.integer(QUERN_KEY_KIND);
   run_activation<isa>(call, context,
                       kind == gelu_quick  ? Activation::gelu_quick
@@ -22,17 +22,17 @@ void run_gelu(const OpCall& call, Context& context) noexcept {
                                           : Activation::gelu_erf);
 }
 template <Isa isa>
-void run_sigmoid(const OpCall& call, Context& context) noexcept {
+void run_sigmoid(const Call& call, Context& context) noexcept {
   run_activation<isa>(call, context, Activation::sigmoid);
 }
 template <Isa isa>
-void run_tanh(const OpCall& call, Context& context) noexcept {
+void run_tanh(const Call& call, Context& context) noexcept {
   run_activation<isa>(call, context, Activation::tanh);
 }
-void run_relu(const OpCall& call, Context& context) noexcept {
+void run_relu(const Call& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [](float x) { return x <= 0.0f ? 0.0f : x; });
 }
-void run_relu_sqr(const OpCall& call, Context& context) noexcept {
+void run_relu_sqr(const Call& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [](float x) { return x <= 0.0f ? 0.0f : x * x; });
 }
 constexpr Kernel kernels_activation[] = {

@@ -9,7 +9,7 @@ namespace quern::cpu {
 namespace {
 
 /// The settings of this step; they go to f32 once.
-AdamwRow settings_of(const OpCall& call, double step) noexcept {
+AdamwRow settings_of(const Call& call, double step) noexcept {
   const double beta1 = call.real(QUERN_KEY_BETA1), beta2 = call.real(QUERN_KEY_BETA2);
   const auto lr = static_cast<double>(load_scalar(call.input(2), 0));
   AdamwRow s{};
@@ -26,12 +26,12 @@ AdamwRow settings_of(const OpCall& call, double step) noexcept {
 }
 
 template <Isa isa>
-void run_adamw(const OpCall& call, Context& context) noexcept {
+void run_adamw(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const std::int64_t step = load_integer(call.input(1), 0);
   if (step < 1) return context.fault(QUERN_FAULT_NON_FINITE);
   const AdamwRow settings = settings_of(call, static_cast<double>(step));
-  TensorView gradient = call.input(0), w = call.output(0), m = call.output(1), v = call.output(2), master = call.output(3);
+  Tensor gradient = call.input(0), w = call.output(0), m = call.output(1), v = call.output(2), master = call.output(3);
   make_rows({&gradient, &w, &m, &v, &master}, call.predicate.present());
   each_state_part(call, gradient, context, [&](std::int64_t row, std::int64_t first, std::int64_t count) {
     float buffers[4][state_part];

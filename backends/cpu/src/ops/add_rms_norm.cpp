@@ -4,22 +4,22 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_add_rms_norm(const OpCall& call) {
-  return rows_are_packed(call.input(2)) ? Verdict::yes() : Verdict::no("weight is not packed");
+Verdict accepts_add_rms_norm(const Call& call) {
+  return has_packed_rows(call.input(2)) ? Verdict::yes() : Verdict::no("weight is not packed");
 }
 
-std::uint64_t scratch_add_rms_norm(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
+std::uint64_t scratch_add_rms_norm(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(call.input(0).last()) * 8 * call.thread_count;
 }
 
 template <Isa isa>
-void run_add_rms_norm(const OpCall& call, Context& context) noexcept {
+void run_add_rms_norm(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &a = call.input(0), &b = call.input(1), &sum = call.output(0), &y = call.output(1);
-  const auto* weight = reinterpret_cast<const float*>(call.input(2).data);
+  const Tensor &a = call.input(0), &b = call.input(1), &sum = call.output(0), &y = call.output(1);
+  const auto* weight = sdk::at<const float>(call.input(2).data);
   const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON)), offset = static_cast<float>(call.real(QUERN_KEY_WEIGHT_OFFSET));
-  const std::int64_t n = row_length(a);
-  context.parallel(row_count(a), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+  const std::int64_t n = a.last();
+  context.parallel(a.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float *left = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *right = left + n;
     for (std::int64_t row = begin; row < end; ++row) {
       // Both inputs are read before anything is stored: an output may be one of them.

@@ -7,18 +7,17 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_argmax(const OpCall& call) {
-  if (row_length(call.input(0)) > std::numeric_limits<std::int32_t>::max())
-    return Verdict::no("the rows of x are longer than an i32 counts");
+Verdict accepts_argmax(const Call& call) {
+  if (call.input(0).last() > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
   return Verdict::yes();
 }
 
 template <Isa isa>
-void run_argmax(const OpCall& call, Context& context) noexcept {
+void run_argmax(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &x = call.input(0), &index = call.output(0);
-  const std::int64_t n = row_length(x);
-  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  const Tensor &x = call.input(0), &index = call.output(0);
+  const std::int64_t n = x.last();
+  context.parallel(x.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     constexpr std::int64_t part = 1024;
     float buffer[part];
     for (std::int64_t row = begin; row < end; ++row) {
@@ -33,7 +32,7 @@ void run_argmax(const OpCall& call, Context& context) noexcept {
         best = here;
         at = first + (std::find(buffer, buffer + count, here) - buffer);
       }
-      std::byte* to = index.rank == 0 ? index.data
+      std::byte* to = index.rank == 0 ? bytes_of(index)
                                       : row_pointer(index, row / index.dims[index.rank - 1]) +
                                             row % index.dims[index.rank - 1] * index.stride_from_end(0);
       const auto found = static_cast<std::int32_t>(at);

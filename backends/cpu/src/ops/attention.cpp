@@ -23,8 +23,8 @@ constexpr std::int64_t task_queries = 128;  // rows of scores: tokens times quer
 struct Shape {
   std::int64_t tokens, heads, kv_heads, group, key_size, value_size, key_padded, value_padded, rows;
 };
-Shape shape_of(const OpCall& call) noexcept {
-  const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2);
+Shape shape_of(const Call& call) noexcept {
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
   Shape s{};
   s.tokens = q.dims[0];
   s.heads = q.dims[1];
@@ -38,7 +38,7 @@ Shape shape_of(const OpCall& call) noexcept {
   return s;
 }
 
-Verdict accepts(const OpCall& call) { return accepts_caches({&call.input(1), &call.input(2)}); }
+Verdict accepts(const Call& call) { return accepts_caches({&call.input(1), &call.input(2)}); }
 
 /// One thread's memory.
 struct Work {
@@ -66,7 +66,7 @@ std::int64_t work_floats(const Shape& s, std::byte* base, Work& w) noexcept {
   return at;
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch(const Call& call) noexcept {
   Work w{};
   return static_cast<std::uint64_t>(work_floats(shape_of(call), nullptr, w)) * 4 * call.thread_count;
 }
@@ -75,8 +75,8 @@ std::uint64_t scratch(const OpCall& call) noexcept {
 struct Range {
   std::int64_t first, end;
 };
-Range visible(const OpCall& call, std::int64_t slot, std::int64_t position) noexcept {
-  const TensorView& kv_len = call.input(6);
+Range visible(const Call& call, std::int64_t slot, std::int64_t position) noexcept {
+  const Tensor& kv_len = call.input(6);
   Range r{0, position + 1};
   if (call.integer(QUERN_KEY_CAUSAL) == 0) r.end = load_integer(kv_len, slot);
   if (const std::int64_t window = call.integer(QUERN_KEY_WINDOW); window > 0) r.first = std::max<std::int64_t>(0, position - window + 1);
@@ -85,7 +85,7 @@ Range visible(const OpCall& call, std::int64_t slot, std::int64_t position) noex
 
 class Task {
  public:
-  Task(const OpCall& call, const Shape& s, const Vectors& vectors, Context& context, Work work) noexcept
+  Task(const Call& call, const Shape& s, const Vectors& vectors, Context& context, Work work) noexcept
       : call_(call), s_(s), vectors_(vectors), context_(context), w_(work) {}
 
   /// Rows [begin, end) of q and one kv head; rows share a sequence.
@@ -125,13 +125,13 @@ class Task {
   }
 
   void load_queries() noexcept {
-    const TensorView& q = call_.input(0);
+    const Tensor& q = call_.input(0);
     for (std::int64_t t = 0; t < count_; ++t)
       for (std::int64_t g = 0; g < s_.group; ++g) {
         const std::int64_t row = t * s_.group + g;
         float* to = w_.queries + row * s_.key_padded;
-        load_floats(q.data + (begin_ + t) * q.strides[0] + (head_ * s_.group + g) * q.strides[1], q.dtype, q.strides[2], 0, s_.key_size,
-                    to);
+        load_floats(bytes_of(q) + (begin_ + t) * q.strides[0] + (head_ * s_.group + g) * q.strides[1], q.dtype, q.strides[2], 0,
+                    s_.key_size, to);
         std::fill(to + s_.key_size, to + s_.key_padded, 0.0f);
         w_.maximum[row] = -std::numeric_limits<float>::infinity();
         w_.sum[row] = 0.0f;
@@ -140,8 +140,7 @@ class Task {
   }
 
   /// Positions first .. end of one cache as f32 rows of `padded` floats, the first at `to`; page by page.
-  void load_cache(const TensorView& cache, std::int64_t first, std::int64_t end, std::int64_t size, std::int64_t padded,
-                  float* to) noexcept {
+  void load_cache(const Tensor& cache, std::int64_t first, std::int64_t end, std::int64_t size, std::int64_t padded, float* to) noexcept {
     const std::int64_t page_size = cache.dims[2];
     const bool packed = size == padded && cache.strides[2] == size / unit_elements(cache.dtype) * unit_bytes(cache.dtype);
     for (std::int64_t p = first; p < end;) {
@@ -196,10 +195,10 @@ class Task {
                      std::int64_t high) noexcept {
     const auto cap = static_cast<float>(call_.real(QUERN_KEY_SOFTCAP));
     if (cap > 0.0f && low < high) vectors_.softcap(scores + low, cap, high - low, scores + low);
-    const TensorView& mask = call_.input(7);
+    const Tensor& mask = call_.input(7);
     if (!mask.present() || low >= high) return;
     float add[attention_block];
-    load_floats(mask.data + token * mask.strides[0], mask.dtype, mask.strides[1], block + low, high - low, add);
+    load_floats(bytes_of(mask) + token * mask.strides[0], mask.dtype, mask.strides[1], block + low, high - low, add);
     const float slope = alibi_slope(call_.real(QUERN_KEY_MAX_BIAS), head, s_.heads);
     for (std::int64_t i = low; i < high; ++i) {
       const float m = add[i - low];
@@ -210,7 +209,7 @@ class Task {
   }
 
   void finish() noexcept {
-    const TensorView &sinks = call_.input(8), &y = call_.output(0);
+    const Tensor &sinks = call_.input(8), &y = call_.output(0);
     for (std::int64_t t = 0; t < count_; ++t)
       for (std::int64_t g = 0; g < s_.group; ++g) {
         const std::int64_t row = t * s_.group + g, head = head_ * s_.group + g;
@@ -222,11 +221,11 @@ class Task {
         }
         if (sum == 0.0f) std::fill_n(out, s_.value_padded, 0.0f);
         else vectors_.scale(out, factor / sum, s_.value_padded, out);
-        store_floats(y.data + (begin_ + t) * y.strides[0] + head * y.strides[1], y.dtype, y.strides[2], 0, s_.value_size, out);
+        store_floats(bytes_of(y) + (begin_ + t) * y.strides[0] + head * y.strides[1], y.dtype, y.strides[2], 0, s_.value_size, out);
       }
   }
 
-  const OpCall& call_;
+  const Call& call_;
   const Shape& s_;
   const Vectors& vectors_;
   Context& context_;
@@ -236,7 +235,7 @@ class Task {
 };
 
 /// The last row of the group that starts at `begin`: rows of one sequence, at most s.rows.
-std::int64_t group_end(const TensorView& row_slot, std::int64_t begin, std::int64_t limit) noexcept {
+std::int64_t group_end(const Tensor& row_slot, std::int64_t begin, std::int64_t limit) noexcept {
   std::int64_t end = begin + 1;
   const std::int64_t slot = load_integer(row_slot, begin);
   while (end < limit && load_integer(row_slot, end) == slot) ++end;
@@ -244,7 +243,7 @@ std::int64_t group_end(const TensorView& row_slot, std::int64_t begin, std::int6
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run(const Call& call, Context& context) noexcept {
   const Shape s = shape_of(call);
   Work unused{};
   const std::int64_t floats = work_floats(s, nullptr, unused);

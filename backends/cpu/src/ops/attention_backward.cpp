@@ -5,7 +5,7 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-void run_attention_backward(const OpCall& call, Context& context) noexcept {
+void run_attention_backward(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const GradientSizes s = gradient_sizes(call);
   auto* dots = reinterpret_cast<float*>(context.scratch());

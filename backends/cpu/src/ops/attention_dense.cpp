@@ -5,7 +5,7 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-void run_attention_dense(const OpCall& call, Context& context) noexcept {
+void run_attention_dense(const Call& call, Context& context) noexcept {
   const DenseSizes sizes = dense_sizes(call);
   const std::int64_t floats = dense_floats(sizes), kv_heads = call.input(1).dims[2],
                      blocks = (call.input(0).dims[1] + sizes.queries - 1) / sizes.queries;

@@ -5,10 +5,10 @@
 namespace quern::cpu {
 namespace {
 
-std::uint64_t scratch_attention_ragged(const OpCall& call) noexcept { return examples_bytes(call) + dense_scratch(DenseCall(call).call()); }
+std::uint64_t scratch_attention_ragged(const Call& call) noexcept { return examples_bytes(call) + dense_scratch(DenseCall(call).call()); }
 
 template <Isa isa>
-void run_attention_ragged(const OpCall& call, Context& context) noexcept {
+void run_attention_ragged(const Call& call, Context& context) noexcept {
   const DenseCall whole(call);
   const DenseSizes sizes = dense_sizes(whole.call());
   const Examples examples(call, sizes.queries, context.scratch(), context);

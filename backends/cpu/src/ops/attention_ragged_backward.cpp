@@ -5,12 +5,12 @@
 namespace quern::cpu {
 namespace {
 
-std::uint64_t scratch_attention_ragged_backward(const OpCall& call) noexcept {
+std::uint64_t scratch_attention_ragged_backward(const Call& call) noexcept {
   return examples_bytes(call) + gradient_scratch(DenseCall(call).call());
 }
 
 template <Isa isa>
-void run_attention_ragged_backward(const OpCall& call, Context& context) noexcept {
+void run_attention_ragged_backward(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const DenseCall whole(call);
   const GradientSizes s = gradient_sizes(whole.call());

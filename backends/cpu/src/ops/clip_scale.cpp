@@ -5,7 +5,7 @@
 namespace quern::cpu {
 namespace {
 
-void run_clip_scale(const OpCall& call, Context&) noexcept {
+void run_clip_scale(const Call& call, Context&) noexcept {
   const double loss_scale = call.input(1).present() ? static_cast<double>(load_scalar(call.input(1), 0)) : 1.0;
   const double clipped = call.real(QUERN_KEY_MAX_NORM) / (static_cast<double>(load_scalar(call.input(0), 0)) / loss_scale);
   store_scalar(call.output(0), 0, static_cast<float>((clipped > 1.0 ? 1.0 : clipped) / loss_scale));

@@ -16,18 +16,18 @@ void copy_units(const std::byte* from, std::int64_t from_step, std::byte* to, st
   for (std::int64_t i = 0; i < units; ++i) std::memcpy(to + i * to_step, from + i * from_step, static_cast<std::size_t>(bytes));
 }
 
-void run_concat(const OpCall& call, Context& context) noexcept {
-  const TensorView& y = call.output(0);
+void run_concat(const Call& call, Context& context) noexcept {
+  const Tensor& y = call.output(0);
   const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
   const bool along_rows = axis + 1 == y.rank;
   const std::int64_t bytes = unit_bytes(y.dtype), elements = unit_elements(y.dtype);
   std::int64_t inner = 1;  // rows for each index of the axis
   for (std::uint32_t d = axis + 1; d + 1 < y.rank; ++d) inner *= y.dims[d];
   std::int64_t start = 0;
-  for (const TensorView& x : call.inputs) {
-    const std::int64_t units = row_length(x) / elements, from_rows = x.dims[axis] * inner, to_rows = y.dims[axis] * inner;
-    if (element_count(x) > 0)
-      context.parallel(row_count(x), rows_a_part(units, 65536), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  for (const Tensor& x : call.inputs) {
+    const std::int64_t units = x.last() / elements, from_rows = x.dims[axis] * inner, to_rows = y.dims[axis] * inner;
+    if (x.elements() > 0)
+      context.parallel(x.rows(), rows_a_part(units, 65536), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
         for (std::int64_t row = begin; row < end; ++row) {
           const std::int64_t target = along_rows ? row : row / from_rows * to_rows + start * inner + row % from_rows;
           std::byte* to = row_pointer(y, target) + (along_rows ? start / elements * y.stride_from_end(0) : 0);

@@ -9,8 +9,8 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_copy(const OpCall& call) {
-  const TensorView& x = call.input(0);
+Verdict accepts_copy(const Call& call) {
+  const Tensor& x = call.input(0);
   if (call.predicate.present() && x.rank < 2 && unit_elements(x.dtype) > 1)
     return Verdict::no("a predicate a row needs rows, x is one row of blocks");
   return Verdict::yes();
@@ -31,42 +31,42 @@ void copy_row(const std::byte* from, std::int64_t from_step, std::byte* to, std:
 }
 
 /// Those parts of the first dimension whose predicate is not 0.
-void run_live_copy(const OpCall& call, Context& context, std::int64_t units, std::int64_t bytes) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
-  const std::int64_t parts = x.dims[0], rows = x.rank < 2 ? 0 : row_count(x) / std::max<std::int64_t>(1, parts);
+void run_live_copy(const Call& call, Context& context, std::int64_t units, std::int64_t bytes) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  const std::int64_t parts = x.dims[0], rows = x.rank < 2 ? 0 : x.rows() / std::max<std::int64_t>(1, parts);
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, units * std::max<std::int64_t>(1, rows)));
   context.parallel(parts, grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t part = begin; part < end; ++part) {
       if (!call.row_live(part)) continue;
-      if (rows == 0) std::memcpy(y.data + part * y.strides[0], x.data + part * x.strides[0], static_cast<std::size_t>(bytes));
+      if (rows == 0) std::memcpy(bytes_of(y) + part * y.strides[0], bytes_of(x) + part * x.strides[0], static_cast<std::size_t>(bytes));
       for (std::int64_t row = part * rows; row < (part + 1) * rows; ++row)
         copy_row(row_pointer(x, row), x.stride_from_end(0), row_pointer(y, row), y.stride_from_end(0), units, bytes);
     }
   });
 }
 
-void run_copy(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
-  const std::int64_t bytes = unit_bytes(x.dtype), units = row_length(x) / unit_elements(x.dtype);
+void run_copy(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  const std::int64_t bytes = unit_bytes(x.dtype), units = x.last() / unit_elements(x.dtype);
   if (call.predicate.present()) return run_live_copy(call, context, units, bytes);
   if (is_contiguous(x) && is_contiguous(y)) {
-    context.parallel(row_count(x) * units * bytes, std::int64_t{1} << 18, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-      std::memcpy(y.data + begin, x.data + begin, static_cast<std::size_t>(end - begin));
+    context.parallel(x.rows() * units * bytes, std::int64_t{1} << 18, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+      std::memcpy(bytes_of(y) + begin, bytes_of(x) + begin, static_cast<std::size_t>(end - begin));
     });
     return;
   }
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, units));
-  context.parallel(row_count(x), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  context.parallel(x.rows(), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t row = begin; row < end; ++row)
       copy_row(row_pointer(x, row), x.stride_from_end(0), row_pointer(y, row), y.stride_from_end(0), units, bytes);
   });
 }
 
-void run_cast(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
+void run_cast(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
   if (x.dtype == y.dtype) return run_copy(call, context);
-  const std::int64_t n = row_length(x), grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, n));
-  context.parallel(row_count(x), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  const std::int64_t n = x.last(), grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, n));
+  context.parallel(x.rows(), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     constexpr std::int64_t part = 512;  // a multiple of every block
     float buffer[part];
     for (std::int64_t row = begin; row < end; ++row)
@@ -79,22 +79,22 @@ void run_cast(const OpCall& call, Context& context) noexcept {
 }
 
 /// Floats and blocks to f32, and f32 to 16 bits, in packed rows.
-Verdict accepts_packed_cast(const OpCall& call) {
-  const TensorView &x = call.input(0), &y = call.output(0);
+Verdict accepts_packed_cast(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
   const bool widens = y.dtype == QUERN_F32 && (is_float(x.dtype) || is_block(x.dtype)), narrows = x.dtype == QUERN_F32 && is_float(y.dtype);
   if (x.dtype == y.dtype || (!widens && !narrows))
     return Verdict::no(concat("x is ", sdk::dtype_name(x.dtype), " and y ", sdk::dtype_name(y.dtype)));
-  if (!rows_are_packed(x) || !rows_are_packed(y)) return Verdict::no("the rows of x and y are not packed");
+  if (!has_packed_rows(x) || !has_packed_rows(y)) return Verdict::no("the rows of x and y are not packed");
   return Verdict::yes();
 }
 
 template <Isa isa>
-void run_packed_cast(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
+void run_packed_cast(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
   const Vectors& vectors = vectors_of(isa);
   constexpr std::int64_t part = 8192;  // a multiple of every block
-  const std::int64_t n = row_length(x), parts = (n + part - 1) / part, unit = unit_elements(x.dtype);
-  context.parallel(row_count(x) * parts, rows_a_part(std::min(n, part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  const std::int64_t n = x.last(), parts = (n + part - 1) / part, unit = unit_elements(x.dtype);
+  context.parallel(x.rows() * parts, rows_a_part(std::min(n, part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i / parts, first = i % parts * part, count = std::min(part, n - first);
       const std::byte* from = row_pointer(x, row) + first / unit * unit_bytes(x.dtype);

@@ -7,10 +7,10 @@
 namespace quern::cpu {
 namespace {
 
-double row_loss(const OpCall& call, std::int64_t row, std::int64_t label, double lse) noexcept {
-  const TensorView& x = call.input(0);
+double row_loss(const Call& call, std::int64_t row, std::int64_t label, double lse) noexcept {
+  const Tensor& x = call.input(0);
   const double smoothing = call.real(QUERN_KEY_SMOOTHING), z_loss = call.real(QUERN_KEY_Z_LOSS);
-  const std::int64_t n = row_length(x);
+  const std::int64_t n = x.last();
   double loss = lse;
   if (smoothing < 1.0) loss -= (1.0 - smoothing) * static_cast<double>(load_scalar(x, row * n + label));
   if (smoothing > 0.0) loss -= smoothing * row_sum(x, row, 0, n, [](float v) { return v; }) / static_cast<double>(n);
@@ -19,9 +19,9 @@ double row_loss(const OpCall& call, std::int64_t row, std::int64_t label, double
 }
 
 template <Isa isa>
-void run_cross_entropy(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &label = call.input(1), &loss = call.output(0), &lse = call.output(1);
-  const std::int64_t ignore = call.integer(QUERN_KEY_IGNORE), n = row_length(x);
+void run_cross_entropy(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &label = call.input(1), &loss = call.output(0), &lse = call.output(1);
+  const std::int64_t ignore = call.integer(QUERN_KEY_IGNORE), n = x.last();
   context.parallel(x.dims[0], rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t row = begin; row < end; ++row) {
       if (!call.row_live(row)) continue;

@@ -7,10 +7,10 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-void run_cross_entropy_backward(const OpCall& call, Context& context) noexcept {
+void run_cross_entropy_backward(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &x = call.input(0), &label = call.input(1), &dx = call.output(0);
-  const std::int64_t ignore = call.integer(QUERN_KEY_IGNORE), n = row_length(x);
+  const Tensor &x = call.input(0), &label = call.input(1), &dx = call.output(0);
+  const std::int64_t ignore = call.integer(QUERN_KEY_IGNORE), n = x.last();
   const double smoothing = call.real(QUERN_KEY_SMOOTHING), z_loss = call.real(QUERN_KEY_Z_LOSS);
   constexpr std::int64_t part = 2048;
   context.parallel(x.dims[0], rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {

@@ -4,10 +4,10 @@
 namespace quern::cpu {
 namespace {
 
-void run_cumsum(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
-  const std::int64_t n = row_length(x);
-  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+void run_cumsum(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  const std::int64_t n = x.last();
+  context.parallel(x.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float buffer[map_part];
     for (std::int64_t row = begin; row < end; ++row) {
       float before = 0.0f;

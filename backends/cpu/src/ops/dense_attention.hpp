@@ -9,8 +9,8 @@
 namespace quern::cpu {
 
 /// [b, heads, t, u], which a mask broadcasts to.
-inline TensorView score_shape(const TensorView& q, const TensorView& k) noexcept {
-  TensorView s;
+inline Tensor score_shape(const Tensor& q, const Tensor& k) noexcept {
+  Tensor s;
   s.rank = 4;
   s.dims[0] = q.dims[0];
   s.dims[1] = q.dims[2];
@@ -23,7 +23,7 @@ inline TensorView score_shape(const TensorView& q, const TensorView& k) noexcept
 struct KeyRange {
   std::int64_t first, end;
 };
-inline KeyRange visible_keys(const OpCall& call, std::int64_t query, std::int64_t keys) noexcept {
+inline KeyRange visible_keys(const Call& call, std::int64_t query, std::int64_t keys) noexcept {
   const std::int64_t at = query + call.integer(QUERN_KEY_QUERY_OFFSET), window = call.integer(QUERN_KEY_WINDOW);
   const std::int64_t end = call.integer(QUERN_KEY_CAUSAL) != 0 ? std::min(at + 1, keys) : keys;
   return {window > 0 ? std::clamp<std::int64_t>(at - window + 1, 0, end) : 0, end};

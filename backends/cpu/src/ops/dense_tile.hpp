@@ -24,7 +24,7 @@ constexpr std::int64_t dense_rows = 96;  // of a tile, where the heads of a kv h
 struct DenseSizes {
   std::int64_t group, queries, rows, d, dv;
 };
-inline DenseSizes dense_sizes(const OpCall& call) noexcept {
+inline DenseSizes dense_sizes(const Call& call) noexcept {
   const std::int64_t group = call.input(0).dims[2] / call.input(1).dims[2];
   const std::int64_t queries = std::clamp<std::int64_t>(dense_rows / group, 1, attention_block);
   return {group, queries, group * queries, padded(call.input(0).dims[3]), padded(call.input(2).dims[3])};
@@ -34,14 +34,14 @@ inline std::int64_t dense_floats(const DenseSizes& s) noexcept {
 }
 
 /// Bytes: a tile for each thread.
-inline std::uint64_t dense_scratch(const OpCall& call) noexcept {
+inline std::uint64_t dense_scratch(const Call& call) noexcept {
   return static_cast<std::uint64_t>(dense_floats(dense_sizes(call))) * 4 * call.thread_count;
 }
 
 /// Some queries of all heads of a kv head. Row r is query r % queries_ of head r / queries_ of the group.
 class DenseTile {
  public:
-  DenseTile(const OpCall& call, const Vectors& vectors, float* memory) noexcept
+  DenseTile(const Call& call, const Vectors& vectors, float* memory) noexcept
       : call_(call),
         vectors_(vectors),
         sizes_(dense_sizes(call)),
@@ -84,8 +84,8 @@ class DenseTile {
   std::int64_t query_of(std::int64_t row) const noexcept { return row % queries_; }
   std::int64_t head_of(std::int64_t row) const noexcept { return kv_head_ * sizes_.group + row / queries_; }
 
-  void load(const TensorView& x, std::int64_t position, std::int64_t head, float* to) const noexcept {
-    pack_activations(vectors_, x.dtype, x.data + batch_ * x.strides[0] + position * x.strides[1] + head * x.strides[2], x.strides[3],
+  void load(const Tensor& x, std::int64_t position, std::int64_t head, float* to) const noexcept {
+    pack_activations(vectors_, x.dtype, bytes_of(x) + batch_ * x.strides[0] + position * x.strides[1] + head * x.strides[2], x.strides[3],
                      x.dims[3], to);
   }
 
@@ -110,7 +110,7 @@ class DenseTile {
 
   /// Softcap, then the mask, for keys [low, high) of the block; hidden keys are -inf, and those at both ends leave the range.
   void finish_scores(std::int64_t row, std::int64_t block, std::int64_t& low, std::int64_t& high, bool& holes) noexcept {
-    const TensorView& mask = call_.input(3);
+    const Tensor& mask = call_.input(3);
     float* s = scores_ + row * attention_block;
     if (low >= high) return;
     if (cap_ > 0.0f) vectors_.softcap(s + low, cap_, high - low, s + low);
@@ -129,7 +129,7 @@ class DenseTile {
   }
 
   void finish(std::int64_t row) noexcept {
-    const TensorView& sinks = call_.input(4);
+    const Tensor& sinks = call_.input(4);
     const std::int64_t size = call_.input(2).dims[3], head = head_of(row);
     const std::int64_t at = (batch_ * shape_.dims[2] + first_ + query_of(row)) * shape_.dims[1] + head;
     const float sink = sinks.present() ? load_scalar(sinks, head) : dense_hidden, sum = sum_[row];
@@ -141,14 +141,14 @@ class DenseTile {
     else
       for (std::int64_t i = 0; i < size; ++i) out[i] = out[i] * factor / all;
     store_row(call_.output(0), at, 0, size, out);
-    if (const TensorView& lse = call_.output(1); lse.present())
+    if (const Tensor& lse = call_.output(1); lse.present())
       store_scalar(lse, at, static_cast<float>(static_cast<double>(top) + std::log(static_cast<double>(all))));
   }
 
-  const OpCall& call_;
+  const Call& call_;
   const Vectors& vectors_;
   DenseSizes sizes_;
-  TensorView shape_;
+  Tensor shape_;
   float scale_, cap_;
   std::int64_t batch_ = 0, kv_head_ = 0, first_ = 0, queries_ = 0, rows_ = 0;
   float *q_, *output_, *scores_, *keys_, *turned_, *values_, *mask_, *maximum_, *sum_;

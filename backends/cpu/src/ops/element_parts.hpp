@@ -13,10 +13,10 @@ constexpr std::int64_t part_elements = 4096;
 struct ElementParts {
   std::int64_t length, rows, rows_each, pieces, count;
 };
-inline ElementParts element_parts(const TensorView& x) noexcept {
+inline ElementParts element_parts(const Tensor& x) noexcept {
   ElementParts p{};
-  p.length = row_length(x);
-  p.rows = row_count(x);
+  p.length = x.last();
+  p.rows = x.rows();
   p.rows_each = std::max<std::int64_t>(1, part_elements / std::max<std::int64_t>(1, p.length));
   p.pieces = (p.length + part_elements - 1) / part_elements;
   p.count = (p.rows + p.rows_each - 1) / p.rows_each * p.pieces;
@@ -26,11 +26,11 @@ inline ElementParts element_parts(const TensorView& x) noexcept {
 /// The sum of f(x, row, first, last) over the parts of rows. `partial` holds element_parts(tensor).count numbers; a packed tensor is cut as
 /// one row, which never makes more parts. 0 if the run was cancelled.
 template <typename F>
-double sum_parts(const TensorView& tensor, Context& context, double* partial, const F& f) noexcept {
-  TensorView x = tensor;
+double sum_parts(const Tensor& tensor, Context& context, double* partial, const F& f) noexcept {
+  Tensor x = tensor;
   if (is_contiguous(x)) {
     x.rank = 1;
-    x.dims[0] = element_count(tensor);
+    x.dims[0] = tensor.elements();
     x.strides[0] = unit_bytes(x.dtype);
   }
   const ElementParts p = element_parts(x);

@@ -10,11 +10,11 @@ constexpr std::int64_t part = 256;  // floats that a thread holds on its stack a
 
 /// y = f(a, b) for each element; a row of b of length 1 repeats along the row of a.
 template <typename F>
-void binary(const OpCall& call, Context& context, const F& f) noexcept {
-  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
-  const std::int64_t length = row_length(a), b_length = row_length(b);
+void binary(const Call& call, Context& context, const F& f) noexcept {
+  const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
+  const std::int64_t length = a.last(), b_length = b.last();
   const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, length));
-  context.parallel(row_count(a), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  context.parallel(a.rows(), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float left[part], right[part];
     for (std::int64_t row = begin; row < end; ++row) {
       const std::byte* b_row = broadcast_row_pointer(b, a, row);
@@ -34,27 +34,27 @@ void binary(const OpCall& call, Context& context, const F& f) noexcept {
   });
 }
 
-void run_mul(const OpCall& call, Context& context) noexcept {
+void run_mul(const Call& call, Context& context) noexcept {
   binary(call, context, [](float a, float b) { return a * b; });
 }
-void run_sub(const OpCall& call, Context& context) noexcept {
+void run_sub(const Call& call, Context& context) noexcept {
   binary(call, context, [](float a, float b) { return a - b; });
 }
-void run_div(const OpCall& call, Context& context) noexcept {
+void run_div(const Call& call, Context& context) noexcept {
   binary(call, context, [](float a, float b) { return a / b; });
 }
-void run_add(const OpCall& call, Context& context) noexcept {
+void run_add(const Call& call, Context& context) noexcept {
   const float alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA));
   if (alpha == 1.0f) return binary(call, context, [](float a, float b) { return a + b; });
   binary(call, context, [alpha](float a, float b) { return a + alpha * b; });
 }
 
-void run_scale(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
+void run_scale(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
   const float alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call.real(QUERN_KEY_BETA));
-  const std::int64_t length = row_length(x);
+  const std::int64_t length = x.last();
   const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, length));
-  context.parallel(row_count(x), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  context.parallel(x.rows(), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float buffer[part];
     for (std::int64_t row = begin; row < end; ++row)
       for (std::int64_t first = 0; first < length; first += part) {
@@ -70,27 +70,27 @@ void run_scale(const OpCall& call, Context& context) noexcept {
 }
 
 /// Packed f32 rows whose b is no single number, and no factor.
-Verdict accepts_packed_rows(const OpCall& call) {
+Verdict accepts_packed_rows(const Call& call) {
   for (const auto& [view, name] : {std::pair{&call.input(0), "a"}, std::pair{&call.input(1), "b"}, std::pair{&call.output(0), "y"}})
-    if (view->dtype != QUERN_F32 || !rows_are_packed(*view)) return Verdict::no(concat(name, " is not f32 in packed rows"));
-  if (row_length(call.input(1)) != row_length(call.input(0))) return Verdict::no("one number of b is for a row of a");
+    if (view->dtype != QUERN_F32 || !has_packed_rows(*view)) return Verdict::no(concat(name, " is not f32 in packed rows"));
+  if (call.input(1).last() != call.input(0).last()) return Verdict::no("one number of b is for a row of a");
   if (call.op == QUERN_OP_ADD && call.real(QUERN_KEY_ALPHA) != 1.0) return Verdict::no("b has a factor");
   return Verdict::yes();
 }
 
 template <Isa isa>
-void run_packed_rows(const OpCall& call, Context& context) noexcept {
-  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
+void run_packed_rows(const Call& call, Context& context) noexcept {
+  const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
   const auto body = call.op == QUERN_OP_ADD ? vectors_of(isa).add : vectors_of(isa).mul;
   const auto floats = [](std::byte* from) { return reinterpret_cast<float*>(from); };
   if (same_shape(a, b) && is_contiguous(a) && is_contiguous(b) && is_contiguous(y)) {
-    context.parallel(element_count(a), 16384, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-      body(floats(a.data) + begin, floats(b.data) + begin, end - begin, floats(y.data) + begin);
+    context.parallel(a.elements(), 16384, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+      body(floats(bytes_of(a)) + begin, floats(bytes_of(b)) + begin, end - begin, floats(bytes_of(y)) + begin);
     });
     return;
   }
-  const std::int64_t n = row_length(a);
-  context.parallel(row_count(a), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  const std::int64_t n = a.last();
+  context.parallel(a.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t row = begin; row < end; ++row)
       body(floats(row_pointer(a, row)), floats(broadcast_row_pointer(b, a, row)), n, floats(row_pointer(y, row)));
   });

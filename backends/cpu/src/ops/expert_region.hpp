@@ -27,20 +27,20 @@ struct ExpertTile {
 class ExpertRegion {
  public:
   /// products: one or two packed matmul_ids of one a, one id and one kind of activations, whose panels have the same rows.
-  ExpertRegion(std::span<const OpCall> products, Isa isa) noexcept
+  ExpertRegion(std::span<const Call> products, Isa isa) noexcept
       : products_(products), isa_(isa), set_(isa >= Isa::avx512 ? packed_set_avx512_vnni() : packed_set_avx2()), vectors_(vectors_of(isa)) {
-    const TensorView &b = products[0].input(1), &id = products[0].input(2);
-    kind_ = b.layout->activations;
+    const Tensor &b = products[0].input(1), &id = products[0].input(2);
+    kind_ = products[0].layout->activations;
     experts_ = b.dims[0];
     n_ = b.dims[1];
     k_ = b.dims[2];
     used_ = id.dims[1];
-    pairs_ = element_count(id);
+    pairs_ = id.elements();
     row_bytes_ = activation_row_bytes(kind_, k_);
     list_bytes_ = row_groups_bytes(pairs_, experts_) + (pairs_ + experts_ + 7) / 8 * 64;
     std::int64_t panel_rows = 0;
-    for (const OpCall& product : products) {
-      const PackedLayout& layout = multiplying_layout(*product.input(1).layout, isa);
+    for (const Call& product : products) {
+      const PackedLayout& layout = multiplying_layout(*product.layout, isa);
       if (layout.scratch_floats != nullptr) kernel_floats_ = std::max(kernel_floats_, lines(layout.scratch_floats(k_)));
       panel_rows = layout.panel_rows;
     }
@@ -62,8 +62,8 @@ class ExpertRegion {
   }
 
   /// Sorts the pairs, writes zeros to rows of y whose pair has no expert, and rounds the rows of a.
-  void prepare(Context& context, const TensorView& y) noexcept {
-    const TensorView &a = products_[0].input(0), &id = products_[0].input(2);
+  void prepare(Context& context, const Tensor& y) noexcept {
+    const Tensor &a = products_[0].input(0), &id = products_[0].input(2);
     const auto stray = [&](std::int64_t expert) {
       if (expert != -1) context.fault(QUERN_FAULT_INDEX_RANGE);
     };
@@ -85,7 +85,7 @@ class ExpertRegion {
   /// Calls body(tile, thread) for parts of the products of all chosen experts. After prepare.
   template <typename Body>
   void each_part(Context& context, const Body& body) const noexcept {
-    const PackedLayout& layout = *products_[0].input(1).layout;
+    const PackedLayout& layout = *products_[0].layout;
     std::int64_t most = 0;
     for (std::int64_t c = 0; c < groups_.chosen_count; ++c) most = std::max(most, groups_.count(groups_.chosen[c]));
     const std::int64_t part = panels_a_part(layout, std::min(most, region_tokens), context.thread_count()),
@@ -107,11 +107,12 @@ class ExpertRegion {
   /// y[token][row] = the tile's products with the weights of product `which`, y_stride floats apart.
   void multiply(Context& context, std::uint32_t thread, std::size_t which, const ExpertTile& tile, float* y,
                 std::int64_t y_stride) const noexcept {
-    const TensorView& b = products_[which].input(1);
+    const Tensor& b = products_[which].input(1);
     // Tiles give the bits of vectors, so the number of rows may decide.
-    const PackedLayout& layout = multiplying_layout(*b.layout, isa_ == Isa::amx && tile.tokens < context.tiles_from() ? Isa::avx512 : isa_);
+    const PackedLayout& layout =
+        multiplying_layout(*products_[which].layout, isa_ == Isa::amx && tile.tokens < context.tiles_from() ? Isa::avx512 : isa_);
     PackedPart part{};
-    part.panels = b.data + (tile.expert * panels_ + tile.first_row / layout.panel_rows) * layout.panel_bytes(k_);
+    part.panels = bytes_of(b) + (tile.expert * panels_ + tile.first_row / layout.panel_rows) * layout.panel_bytes(k_);
     part.panel_count = packed_panels(layout, tile.rows);
     part.rows = tile.rows;
     part.k = k_;
@@ -124,12 +125,12 @@ class ExpertRegion {
   }
 
   /// Where the rows of a tile of one row may be written as they are; null: they are staged.
-  float* single_row(const TensorView& y, const ExpertTile& tile) const noexcept {
-    if (tile.tokens != 1 || y.dtype != QUERN_F32 || !rows_are_packed(y)) return nullptr;
+  float* single_row(const Tensor& y, const ExpertTile& tile) const noexcept {
+    if (tile.tokens != 1 || y.dtype != QUERN_F32 || !has_packed_rows(y)) return nullptr;
     return reinterpret_cast<float*>(row_pointer(y, groups_.order[tile.first])) + tile.first_row;
   }
   /// Stores the tile's products, packed at `from`, to the rows of their pairs.
-  void store(const TensorView& y, const ExpertTile& tile, const float* from) const noexcept {
+  void store(const Tensor& y, const ExpertTile& tile, const float* from) const noexcept {
     for (std::int64_t t = 0; t < tile.tokens; ++t)
       store_row(y, groups_.order[tile.first + t], tile.first_row, tile.rows, from + t * tile.rows);
   }
@@ -176,7 +177,7 @@ class ExpertRegion {
     }
   }
 
-  std::span<const OpCall> products_;
+  std::span<const Call> products_;
   Isa isa_;
   const PackedSet& set_;
   const Vectors& vectors_;

@@ -8,15 +8,15 @@
 namespace quern::cpu {
 namespace {
 
-void run_fill(const OpCall& call, Context& context) noexcept {
-  const TensorView& y = call.output(0);
+void run_fill(const Call& call, Context& context) noexcept {
+  const Tensor& y = call.output(0);
   const double value = call.real(QUERN_KEY_VALUE);
-  const std::int64_t n = row_length(y);
+  const std::int64_t n = y.last();
   const std::int32_t integer = y.dtype == QUERN_I32 ? static_cast<std::int32_t>(value) : 0;
   constexpr std::int64_t part = 512;
   float floats[part];
   std::fill(floats, floats + part, static_cast<float>(value));
-  context.parallel(row_count(y), rows_a_part(n, 65536), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  context.parallel(y.rows(), rows_a_part(n, 65536), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t row = begin; row < end; ++row) {
       if (y.dtype == QUERN_I32) {
         std::byte* to = row_pointer(y, row);

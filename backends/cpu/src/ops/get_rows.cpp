@@ -4,23 +4,22 @@
 namespace quern::cpu {
 namespace {
 
-std::uint64_t scratch_get_rows(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count;
+std::uint64_t scratch_get_rows(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(call.output(0).last()) * 4 * call.thread_count;
 }
 
 /// i32 rows go as they are: f32 would round them.
-void copy_integers(const TensorView& table, std::int64_t from, const TensorView& y, std::int64_t to) noexcept {
+void copy_integers(const Tensor& table, std::int64_t from, const Tensor& y, std::int64_t to) noexcept {
   const std::byte* source = row_pointer(table, from);
   std::byte* target = row_pointer(y, to);
-  for (std::int64_t i = 0; i < row_length(y); ++i)
-    __builtin_memcpy(target + i * y.stride_from_end(0), source + i * table.stride_from_end(0), 4);
+  for (std::int64_t i = 0; i < y.last(); ++i) __builtin_memcpy(target + i * y.stride_from_end(0), source + i * table.stride_from_end(0), 4);
 }
 
 template <Isa isa>
-void run_get_rows(const OpCall& call, Context& context) noexcept {
+void run_get_rows(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
-  const std::int64_t n = row_length(y), rows = table.dims[0];
+  const Tensor &table = call.input(0), &index = call.input(1), &y = call.output(0);
+  const std::int64_t n = y.last(), rows = table.dims[0];
   context.parallel(y.dims[0], rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float* buffer = reinterpret_cast<float*>(context.scratch()) + thread * n;
     for (std::int64_t i = begin; i < end; ++i) {
@@ -34,7 +33,7 @@ void run_get_rows(const OpCall& call, Context& context) noexcept {
         copy_integers(table, row, y, i);
       } else {
         const float* from = row_floats(vectors, table, row, buffer);
-        if (y.dtype != QUERN_F32 && rows_are_packed(y)) vectors.from_floats(y.dtype, from, n, row_pointer(y, i));
+        if (y.dtype != QUERN_F32 && has_packed_rows(y)) vectors.from_floats(y.dtype, from, n, row_pointer(y, i));
         else store_row(y, i, 0, n, from);
       }
     }

@@ -8,14 +8,14 @@
 namespace quern::cpu {
 namespace {
 
-std::uint64_t scratch_get_rows_backward(const OpCall& call) noexcept {
+std::uint64_t scratch_get_rows_backward(const Call& call) noexcept {
   return static_cast<std::uint64_t>(row_groups_bytes(call.input(0).dims[0], call.output(0).dims[0]));
 }
 
 template <Isa isa>
-void run_get_rows_backward(const OpCall& call, Context& context) noexcept {
+void run_get_rows_backward(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &dy = call.input(0), &dtable = call.output(0);
+  const Tensor &dy = call.input(0), &dtable = call.output(0);
   const bool accumulate = call.integer(QUERN_KEY_ACCUMULATE) != 0;
   const std::int64_t rows = dtable.dims[0], n = dtable.dims[1];
   const RowGroups groups = group_rows(

@@ -8,22 +8,20 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-Verdict accepts_get_rows_packed(const OpCall& call) {
-  const TensorView &table = call.input(0), &index = call.input(1);
-  if (table.layout == nullptr || table.layout->isa != isa) return Verdict::not_mine();
-  return index.layout == nullptr ? Verdict::yes() : Verdict::invalid("index is packed");
+Verdict accepts_get_rows_packed(const Call& call) {
+  return call.layout != nullptr && call.layout->isa == isa ? Verdict::yes() : Verdict::not_mine();
 }
 
-std::uint64_t scratch_get_rows_packed(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count;
+std::uint64_t scratch_get_rows_packed(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(call.output(0).last()) * 4 * call.thread_count;
 }
 
 template <Isa isa>
-void run_get_rows_packed(const OpCall& call, Context& context) noexcept {
+void run_get_rows_packed(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
-  const PackedLayout& layout = *table.layout;
-  const std::int64_t n = row_length(y), panel_bytes = layout.panel_bytes(n);
+  const Tensor &table = call.input(0), &index = call.input(1), &y = call.output(0);
+  const PackedLayout& layout = *call.layout;
+  const std::int64_t n = y.last(), panel_bytes = layout.panel_bytes(n);
   context.parallel(y.dims[0], rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float* buffer = reinterpret_cast<float*>(context.scratch()) + thread * n;
     for (std::int64_t i = begin; i < end; ++i) {
@@ -34,7 +32,7 @@ void run_get_rows_packed(const OpCall& call, Context& context) noexcept {
         context.fault(QUERN_FAULT_INDEX_RANGE);
         for (std::int64_t j = 0; j < n; ++j) out[j] = 0.0f;
       } else {
-        layout.unpack_row(table.data + row / layout.panel_rows * panel_bytes, row % layout.panel_rows, n, out);
+        layout.unpack_row(bytes_of(table) + row / layout.panel_rows * panel_bytes, row % layout.panel_rows, n, out);
       }
       finish_row(vectors, y, i, out, buffer);
     }

@@ -8,14 +8,14 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-void run_glu(const OpCall& call, Context& context) noexcept {
+void run_glu(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &gate = call.input(0), &y = call.output(0), &up = call.input(1).present() ? call.input(1) : gate;
-  const std::int64_t n = row_length(y), half = call.input(1).present() ? 0 : n, swapped = call.integer(QUERN_KEY_SWAPPED) != 0 ? half : 0;
+  const Tensor &gate = call.input(0), &y = call.output(0), &up = call.input(1).present() ? call.input(1) : gate;
+  const std::int64_t n = y.last(), half = call.input(1).present() ? 0 : n, swapped = call.integer(QUERN_KEY_SWAPPED) != 0 ? half : 0;
   // Long rows are cut too, so that one token keeps every thread busy.
   constexpr std::int64_t part = 512;
   const std::int64_t parts = (n + part - 1) / part;
-  context.parallel(row_count(y) * parts, rows_a_part(std::min(n, part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  context.parallel(y.rows() * parts, rows_a_part(std::min(n, part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float gates[part], ups[part];
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i / parts, first = i % parts * part, count = std::min(part, n - first);

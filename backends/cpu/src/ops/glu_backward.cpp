@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t part = 512;  // floats that a thread holds on its stack at a time
 
-Verdict accepts_fast(const OpCall& call) {
+Verdict accepts_fast(const Call& call) {
   if (call.integer(QUERN_KEY_KIND) != glu_silu || std::isfinite(call.real(QUERN_KEY_LIMIT)))
     return Verdict::no("only silu without a limit is vectorised");
   return Verdict::yes();
@@ -19,12 +19,12 @@ Verdict accepts_fast(const OpCall& call) {
 
 /// The views of one call and where, in their rows, the two halves begin.
 struct Factors {
-  const TensorView &gate, &up, &dy, &dgate, &dup;
+  const Tensor &gate, &up, &dy, &dgate, &dup;
   std::int64_t gate_first, up_first;
 };
-Factors factors_of(const OpCall& call) noexcept {
-  const TensorView &gate = call.input(0), &up = call.input(1), &dy = call.input(2);
-  const std::int64_t half = row_length(dy);
+Factors factors_of(const Call& call) noexcept {
+  const Tensor &gate = call.input(0), &up = call.input(1), &dy = call.input(2);
+  const std::int64_t half = dy.last();
   if (up.present()) return {gate, up, dy, call.output(0), call.output(1), 0, 0};
   const bool swapped = call.integer(QUERN_KEY_SWAPPED) != 0;
   return {gate, gate, dy, call.output(0), call.output(0), swapped ? half : 0, swapped ? 0 : half};
@@ -32,10 +32,10 @@ Factors factors_of(const OpCall& call) noexcept {
 
 /// Calls body(gate, up, dy, count, dgate, dup) for parts of rows; dup is null where it is not wanted.
 template <typename Body>
-void each_part(const OpCall& call, Context& context, const Vectors& vectors, const Body& body) noexcept {
+void each_part(const Call& call, Context& context, const Vectors& vectors, const Body& body) noexcept {
   const Factors f = factors_of(call);
-  const std::int64_t n = row_length(f.dy), parts = (n + part - 1) / part;
-  context.parallel(row_count(f.dy) * parts, rows_a_part(std::min(n, part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  const std::int64_t n = f.dy.last(), parts = (n + part - 1) / part;
+  context.parallel(f.dy.rows() * parts, rows_a_part(std::min(n, part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float gate[part], up[part], dy[part];
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i / parts, first = i % parts * part, count = std::min(part, n - first);
@@ -52,11 +52,11 @@ void each_part(const OpCall& call, Context& context, const Vectors& vectors, con
 }
 
 template <Isa isa>
-void run_fast(const OpCall& call, Context& context) noexcept {
+void run_fast(const Call& call, Context& context) noexcept {
   each_part(call, context, vectors_of(isa), vectors_of(isa).silu_mul_backward);
 }
 
-void run_plain(const OpCall& call, Context& context) noexcept {
+void run_plain(const Call& call, Context& context) noexcept {
   const std::int64_t kind = call.integer(QUERN_KEY_KIND);
   const bool limited = std::isfinite(call.real(QUERN_KEY_LIMIT));
   const auto limit = static_cast<float>(call.real(QUERN_KEY_LIMIT)),

@@ -7,7 +7,7 @@
 namespace quern::cpu {
 
 /// Without the rows.
-inline GluRow glu_row(const OpCall& glu) noexcept {
+inline GluRow glu_row(const Call& glu) noexcept {
   GluRow row{};
   row.kind = glu.integer(QUERN_KEY_KIND);
   row.alpha = static_cast<float>(glu.real(QUERN_KEY_ALPHA));

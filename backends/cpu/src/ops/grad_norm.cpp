@@ -12,14 +12,14 @@ namespace quern::cpu {
 namespace {
 
 /// An f64 a part of the largest input.
-std::uint64_t scratch_grad_norm(const OpCall& call) noexcept {
+std::uint64_t scratch_grad_norm(const Call& call) noexcept {
   std::int64_t most = 0;
-  for (const TensorView& x : call.inputs) most = std::max(most, element_parts(x).count);
+  for (const Tensor& x : call.inputs) most = std::max(most, element_parts(x).count);
   return static_cast<std::uint64_t>(most) * 8;
 }
 
 /// Eight sums, which add up in pairs.
-double squares(const TensorView& x, std::int64_t row, std::int64_t first, std::int64_t last) noexcept {
+double squares(const Tensor& x, std::int64_t row, std::int64_t first, std::int64_t last) noexcept {
   constexpr std::int64_t part = 512;
   float buffer[part];
   double lanes[8] = {};
@@ -36,13 +36,13 @@ double squares(const TensorView& x, std::int64_t row, std::int64_t first, std::i
   return lanes[0];
 }
 
-void run_grad_norm(const OpCall& call, Context& context) noexcept {
+void run_grad_norm(const Call& call, Context& context) noexcept {
   double total = 0.0;
-  for (const TensorView& x : call.inputs) total += sum_parts(x, context, reinterpret_cast<double*>(context.scratch()), squares);
+  for (const Tensor& x : call.inputs) total += sum_parts(x, context, reinterpret_cast<double*>(context.scratch()), squares);
   if (context.cancelled()) return;
   const std::int32_t finite = std::isfinite(total) ? 1 : 0;
   store_scalar(call.output(0), 0, static_cast<float>(std::sqrt(total)));
-  std::memcpy(call.output(1).data, &finite, sizeof(finite));
+  std::memcpy(bytes_of(call.output(1)), &finite, sizeof(finite));
 }
 
 constexpr Kernel kernels_grad_norm[] = {

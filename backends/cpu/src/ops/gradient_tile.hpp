@@ -31,19 +31,19 @@ enum { q_in, k_in, v_in, y_in, lse_in, dy_in, mask_in, sinks_in };
 struct GradientSizes {
   std::int64_t batch, queries, keys, heads, kv_heads, group, d, dv;  // d and dv are padded to 32
 };
-inline GradientSizes gradient_sizes(const OpCall& call) noexcept {
-  const TensorView &q = call.input(q_in), &k = call.input(k_in), &v = call.input(v_in);
+inline GradientSizes gradient_sizes(const Call& call) noexcept {
+  const Tensor &q = call.input(q_in), &k = call.input(k_in), &v = call.input(v_in);
   return {q.dims[0], q.dims[1], k.dims[1], q.dims[2], k.dims[2], q.dims[2] / k.dims[2], padded(q.dims[3]), padded(v.dims[3])};
 }
 
 /// Floats of scratch: d of every row, then a tile for each thread.
-inline std::int64_t row_dot_floats(const OpCall& call) noexcept { return (row_count(call.input(q_in)) + 15) / 16 * 16; }
+inline std::int64_t row_dot_floats(const Call& call) noexcept { return (call.input(q_in).rows() + 15) / 16 * 16; }
 inline std::int64_t gradient_tile_floats(const GradientSizes& s) noexcept {
   return 3 * gradient_tile * (s.d + s.dv) + gradient_tile * std::max(s.d, s.dv) + 2 * gradient_tile * gradient_tile + 2 * gradient_tile +
          matmul_buffer_floats();
 }
 
-inline std::uint64_t gradient_scratch(const OpCall& call) noexcept {
+inline std::uint64_t gradient_scratch(const Call& call) noexcept {
   return static_cast<std::uint64_t>(row_dot_floats(call) + gradient_tile_floats(gradient_sizes(call)) * call.thread_count) * 4;
 }
 
@@ -63,7 +63,7 @@ inline bool all_finite(const float* x, std::int64_t n) noexcept {
 
 class GradientTile {
  public:
-  GradientTile(const OpCall& call, const Vectors& vectors, const float* row_dots, float* memory) noexcept
+  GradientTile(const Call& call, const Vectors& vectors, const float* row_dots, float* memory) noexcept
       : call_(call),
         vectors_(vectors),
         sizes_(gradient_sizes(call)),
@@ -123,11 +123,11 @@ class GradientTile {
     return visible_keys(call_, last, sizes_.keys).end > key && visible_keys(call_, query, sizes_.keys).first < key + gradient_tile;
   }
 
-  void load_block(const TensorView& x, std::int64_t batch, std::int64_t first, std::int64_t head, GradientRows& block) noexcept {
+  void load_block(const Tensor& x, std::int64_t batch, std::int64_t first, std::int64_t head, GradientRows& block) noexcept {
     block.rows = std::min(gradient_tile, x.dims[1] - first);
     for (std::int64_t r = 0; r < block.rows; ++r)
-      pack_activations(vectors_, x.dtype, x.data + batch * x.strides[0] + (first + r) * x.strides[1] + head * x.strides[2], x.strides[3],
-                       x.dims[3], block.data + r * block.stride);
+      pack_activations(vectors_, x.dtype, bytes_of(x) + batch * x.strides[0] + (first + r) * x.strides[1] + head * x.strides[2],
+                       x.strides[3], x.dims[3], block.data + r * block.stride);
     block.finite = all_finite(block.data, block.rows * block.stride);
   }
   void load_queries(std::int64_t batch, std::int64_t head, std::int64_t first) noexcept {
@@ -138,11 +138,11 @@ class GradientTile {
     load_block(call_.input(k_in), batch, first, kv_head, k_);
     load_block(call_.input(v_in), batch, first, kv_head, v_);
   }
-  static void store_block(const TensorView& x, std::int64_t batch, std::int64_t first, std::int64_t head, const float* from,
+  static void store_block(const Tensor& x, std::int64_t batch, std::int64_t first, std::int64_t head, const float* from,
                           std::int64_t stride, std::int64_t rows) noexcept {
     for (std::int64_t r = 0; r < rows; ++r)
-      store_floats(x.data + batch * x.strides[0] + (first + r) * x.strides[1] + head * x.strides[2], x.dtype, x.strides[3], 0, x.dims[3],
-                   from + r * stride);
+      store_floats(bytes_of(x) + batch * x.strides[0] + (first + r) * x.strides[1] + head * x.strides[2], x.dtype, x.strides[3], 0,
+                   x.dims[3], from + r * stride);
   }
 
   /// y[query][key] = a . w, for the rows of both.
@@ -191,7 +191,7 @@ class GradientTile {
   /// Scores [low, high) of a row become probabilities.
   void make_probabilities(float* p, std::int64_t low, std::int64_t high, float lse, std::int64_t batch, std::int64_t head,
                           std::int64_t query, std::int64_t key) noexcept {
-    const TensorView& mask = call_.input(mask_in);
+    const Tensor& mask = call_.input(mask_in);
     const std::int64_t n = high - low;
     vectors_.scale(p + low, scale_, n, p + low);
     if (cap_ > 0.0f)
@@ -239,10 +239,10 @@ class GradientTile {
     }
   }
 
-  const OpCall& call_;
+  const Call& call_;
   const Vectors& vectors_;
   GradientSizes sizes_;
-  TensorView shape_;
+  Tensor shape_;
   const float* row_dots_;
   float scale_, cap_;
   GradientRows q_{}, dy_{}, k_{}, v_{};
@@ -251,9 +251,9 @@ class GradientTile {
 };
 
 /// dy . y of each row.
-inline void make_row_dots(const TensorView& y, const TensorView& dy, Context& context, const Vectors& vectors, float* dots) noexcept {
-  const std::int64_t n = row_length(y);
-  context.parallel(row_count(y), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+inline void make_row_dots(const Tensor& y, const Tensor& dy, Context& context, const Vectors& vectors, float* dots) noexcept {
+  const std::int64_t n = y.last();
+  context.parallel(y.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     constexpr std::int64_t part = 512;
     float left[part], right[part];
     for (std::int64_t row = begin; row < end; ++row) {

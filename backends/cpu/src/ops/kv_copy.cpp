@@ -9,19 +9,17 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) { return accepts_caches({&call.input(0), &call.output(0)}); }
+Verdict accepts(const Call& call) { return accepts_caches({&call.input(0), &call.output(0)}); }
 
-std::int64_t head_row_bytes(const TensorView& cache) noexcept {
-  return cache.dims[3] / unit_elements(cache.dtype) * unit_bytes(cache.dtype);
-}
+std::int64_t head_row_bytes(const Tensor& cache) noexcept { return cache.dims[3] / unit_elements(cache.dtype) * unit_bytes(cache.dtype); }
 
 /// Rows may be the same or, where views overlap oddly, share bytes.
 void copy_bytes(const std::byte* from, std::byte* to, std::int64_t count) noexcept {
   __builtin_memmove(to, from, static_cast<std::size_t>(count));
 }
 
-void run_copy(const OpCall& call, Context& context) noexcept {
-  const TensorView &from = call.input(0), &page_from = call.input(1), &page_to = call.input(2), &to = call.output(0);
+void run_copy(const Call& call, Context& context) noexcept {
+  const Tensor &from = call.input(0), &page_from = call.input(1), &page_to = call.input(2), &to = call.output(0);
   const std::int64_t bytes = head_row_bytes(to), slots = to.dims[2];
   const bool whole = from.strides[2] == bytes && to.strides[2] == bytes;
   context.parallel(to.dims[1], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -38,9 +36,9 @@ void run_copy(const OpCall& call, Context& context) noexcept {
   });
 }
 
-void run_move(const OpCall& call, Context& context) noexcept {
-  const TensorView &cache = call.input(0), &table = call.input(1), &slot = call.input(2), &from = call.input(3), &to = call.input(4);
-  const TensorView& out = call.output(0);
+void run_move(const Call& call, Context& context) noexcept {
+  const Tensor &cache = call.input(0), &table = call.input(1), &slot = call.input(2), &from = call.input(3), &to = call.input(4);
+  const Tensor& out = call.output(0);
   const std::int64_t page = cache.dims[2], bytes = head_row_bytes(cache);
   context.parallel(out.dims[1], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t head = begin; head < end; ++head)

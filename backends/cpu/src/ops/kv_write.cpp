@@ -15,19 +15,19 @@ namespace {
 
 constexpr std::int64_t max_head = 1024;
 
-Verdict accepts_kv_write(const OpCall& call) {
+Verdict accepts_kv_write(const Call& call) {
   if (const std::int64_t d = call.input(0).dims[2]; d > max_head)
     return Verdict::no(concat("a head has ", d, " elements; at most ", max_head, " are taken"));
   return accepts_caches({&call.output(0)});
 }
 
 template <Isa isa>
-void run_kv_write(const OpCall& call, Context& context) noexcept {
-  const TensorView& x = call.input(0);
+void run_kv_write(const Call& call, Context& context) noexcept {
+  const Tensor& x = call.input(0);
   const std::int64_t grain = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, x.dims[1] * x.dims[2]));
   context.parallel(x.dims[0], grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t t = begin; t < end; ++t)
-      if (call.row_live(t)) kv_write_row(call, t, x.data + t * x.strides[0], vectors_of(isa), context);
+      if (call.row_live(t)) kv_write_row(call, t, bytes_of(x) + t * x.strides[0], vectors_of(isa), context);
   });
 }
 
@@ -35,8 +35,8 @@ constexpr Kernel kernels_kv_write[] = {QUERN_CPU_KERNELS(QUERN_OP_KV_WRITE, "kv_
 
 }  // namespace
 
-void kv_write_row(const OpCall& call, std::int64_t t, const std::byte* from, const Vectors& vectors, Context& context) noexcept {
-  const TensorView &x = call.input(0), &cache = call.output(0);
+void kv_write_row(const Call& call, std::int64_t t, const std::byte* from, const Vectors& vectors, Context& context) noexcept {
+  const Tensor &x = call.input(0), &cache = call.output(0);
   const std::int64_t position = load_integer(call.input(3), t), n = x.dims[2];
   if (position == -1) return;
   const std::int64_t page = find_page(cache, call.input(1), load_integer(call.input(2), t), position);

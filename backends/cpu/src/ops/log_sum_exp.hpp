@@ -9,9 +9,9 @@
 namespace quern::cpu {
 
 /// The largest of a row; NaN wins; -inf for a row without elements.
-inline float largest(const TensorView& x, std::int64_t row) noexcept {
+inline float largest(const Tensor& x, std::int64_t row) noexcept {
   float buffer[map_part], best = -std::numeric_limits<float>::infinity();
-  const std::int64_t n = row_length(x);
+  const std::int64_t n = x.last();
   for (std::int64_t first = 0; first < n; first += map_part) {
     const std::int64_t count = std::min(map_part, n - first);
     load_row(x, row, first, count, buffer);
@@ -24,9 +24,9 @@ inline float largest(const TensorView& x, std::int64_t row) noexcept {
 }
 
 /// log(sum(exp(x - shift))) + shift with the largest x as shift; f32 sums of 256 in 16 lanes, added up in f64.
-inline double log_sum_exp(const TensorView& x, std::int64_t row, const Vectors& vectors) noexcept {
+inline double log_sum_exp(const Tensor& x, std::int64_t row, const Vectors& vectors) noexcept {
   float buffer[map_part], best = -std::numeric_limits<float>::infinity();
-  const std::int64_t n = row_length(x);
+  const std::int64_t n = x.last();
   const auto each_part = [&](const auto& body) {
     for (std::int64_t first = 0; first < n; first += map_part) {
       const std::int64_t count = std::min(map_part, n - first);

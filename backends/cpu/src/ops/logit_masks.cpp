@@ -9,13 +9,13 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_rows(const OpCall& call) {
-  const TensorView& x = call.input(0);
-  if (row_length(x) > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
+Verdict accepts_rows(const Call& call) {
+  const Tensor& x = call.input(0);
+  if (x.last() > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
   return check_logits(x, call.output(0));
 }
-std::uint64_t scratch_logit_masks(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count;
+std::uint64_t scratch_logit_masks(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(call.input(0).last()) * 4 * call.thread_count;
 }
 
 /// y may be x: each element is read before it is written.
@@ -37,9 +37,9 @@ void mask_row(const float* x, std::int64_t n, const FilterSettings& s, std::int3
 }
 
 template <typename Read>
-void mask_rows(const OpCall& call, Context& context, const Read& read) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
-  const std::int64_t n = row_length(x);
+void mask_rows(const Call& call, Context& context, const Read& read) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  const std::int64_t n = x.last();
   context.parallel(x.dims[0], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     auto* ids = reinterpret_cast<std::int32_t*>(context.scratch()) + thread * n;
     for (std::int64_t row = begin; row < end; ++row)
@@ -48,13 +48,13 @@ void mask_rows(const OpCall& call, Context& context, const Read& read) noexcept 
   });
 }
 
-void run_top_k(const OpCall& call, Context& context) noexcept {
+void run_top_k(const Call& call, Context& context) noexcept {
   mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.top_k = load_integer(call.input(1), row)}; });
 }
-void run_top_p(const OpCall& call, Context& context) noexcept {
+void run_top_p(const Call& call, Context& context) noexcept {
   mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.top_p = static_cast<double>(load_scalar(call.input(1), row))}; });
 }
-void run_min_p(const OpCall& call, Context& context) noexcept {
+void run_min_p(const Call& call, Context& context) noexcept {
   mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.min_p = static_cast<double>(load_scalar(call.input(1), row))}; });
 }
 

@@ -5,8 +5,8 @@
 
 namespace quern::cpu {
 
-inline Verdict check_logits(const TensorView& x, const TensorView& y) {
-  return rows_are_packed(x) && rows_are_packed(y) ? Verdict::yes() : Verdict::no("the rows of x and y are not packed");
+inline Verdict check_logits(const Tensor& x, const Tensor& y) {
+  return has_packed_rows(x) && has_packed_rows(y) ? Verdict::yes() : Verdict::no("the rows of x and y are not packed");
 }
 
 }  // namespace quern::cpu

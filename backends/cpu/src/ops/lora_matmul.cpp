@@ -17,10 +17,10 @@ constexpr std::int64_t group_rows = 8;
 constexpr std::int64_t rank_part = 256;  // a multiple of 32
 constexpr std::int64_t output_part = 512;
 
-Verdict accepts_lora_matmul(const OpCall& call) {
-  const TensorView &x = call.input(0), &y = call.output(0);
+Verdict accepts_lora_matmul(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
   if (x.dims[1] > std::numeric_limits<std::int32_t>::max() || y.dims[1] > std::numeric_limits<std::int32_t>::max())
-    return Verdict::no(concat("x is ", describe(x), " and y is ", describe(y), "; their rows are shorter than 2^31"));
+    return Verdict::no(concat("x is ", shape_text(x), " and y is ", shape_text(y), "; their rows are shorter than 2^31"));
   return check_adapters(call);
 }
 
@@ -28,7 +28,7 @@ Verdict accepts_lora_matmul(const OpCall& call) {
 struct Layout {
   std::int64_t x, low, outputs, part, size;
 };
-Layout layout_of_lora_matmul(const OpCall& call) noexcept {
+Layout layout_of_lora_matmul(const Call& call) noexcept {
   Layout l{};
   l.x = matmul_buffer_floats();
   l.low = l.x + group_rows * padded(call.input(0).dims[1]);
@@ -38,7 +38,7 @@ Layout layout_of_lora_matmul(const OpCall& call) noexcept {
   return l;
 }
 
-std::uint64_t scratch_lora_matmul(const OpCall& call) noexcept {
+std::uint64_t scratch_lora_matmul(const Call& call) noexcept {
   return static_cast<std::uint64_t>(layout_of_lora_matmul(call).size) * 4 * call.thread_count;
 }
 
@@ -57,9 +57,9 @@ void multiply(MatmulPart part, quern_dtype dtype, const std::byte* weights, std:
 }
 
 /// Rows [first, first + count), all with one adapter.
-void adapt_rows(const OpCall& call, const Adapter& adapter, std::int64_t first, std::int64_t count, float* own, const Layout& l,
+void adapt_rows(const Call& call, const Adapter& adapter, std::int64_t first, std::int64_t count, float* own, const Layout& l,
                 const Vectors& vectors) noexcept {
-  const TensorView &x = call.input(0), &base = call.input(4), &y = call.output(0);
+  const Tensor &x = call.input(0), &base = call.input(4), &y = call.output(0);
   const std::int64_t k = x.dims[1], n = y.dims[1], unit = unit_bytes(call.input(1).dtype);
   for (std::int64_t t = 0; t < count; ++t)
     pack_activations(vectors, x.dtype, row_pointer(x, first + t), x.strides[1], k, own + l.x + t * padded(k));
@@ -94,8 +94,8 @@ void adapt_rows(const OpCall& call, const Adapter& adapter, std::int64_t first, 
   }
 }
 
-void copy_base(const OpCall& call, std::int64_t row) noexcept {
-  const TensorView &base = call.input(4), &y = call.output(0);
+void copy_base(const Call& call, std::int64_t row) noexcept {
+  const Tensor &base = call.input(4), &y = call.output(0);
   if (!base.present()) return store_zeros(y, row);
   const std::byte* from = row_pointer(base, row);
   std::byte* to = row_pointer(y, row);
@@ -104,8 +104,8 @@ void copy_base(const OpCall& call, std::int64_t row) noexcept {
 }
 
 template <Isa isa>
-void run_lora_matmul(const OpCall& call, Context& context) noexcept {
-  const TensorView& slots = call.input(3);
+void run_lora_matmul(const Call& call, Context& context) noexcept {
+  const Tensor& slots = call.input(3);
   const Layout l = layout_of_lora_matmul(call);
   const std::int64_t rows = call.input(0).dims[0];
   context.parallel((rows + group_rows - 1) / group_rows, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {

@@ -19,10 +19,10 @@ constexpr std::int64_t rank_part = 256;
 constexpr std::int64_t dx_rows = 32;          // of dx made together
 constexpr std::int64_t activation_rows = 16;  // of x multiplied with A together
 
-Verdict accepts(const OpCall& call) {
-  const TensorView &x = call.input(0), &dy = call.input(4);
+Verdict accepts(const Call& call) {
+  const Tensor &x = call.input(0), &dy = call.input(4);
   if (x.dims[1] > std::numeric_limits<std::int32_t>::max() || dy.dims[1] > std::numeric_limits<std::int32_t>::max())
-    return Verdict::no(concat("x is ", describe(x), " and dy is ", describe(dy), "; their rows are shorter than 2^31"));
+    return Verdict::no(concat("x is ", shape_text(x), " and dy is ", shape_text(dy), "; their rows are shorter than 2^31"));
   return check_adapters(call);
 }
 
@@ -32,7 +32,7 @@ struct Layout {
   std::int64_t low;                              // floats of h, and of g
   std::int64_t x, rows, weights, sums, g, size;  // floats of a thread; first matmul's own
 };
-Layout layout_of(const OpCall& call) noexcept {
+Layout layout_of(const Call& call) noexcept {
   const std::int64_t k = padded(call.input(0).dims[1]);
   Layout l{};
   l.groups = row_groups_bytes(call.input(3).dims[0], call.input(2).dims[0]);
@@ -45,7 +45,7 @@ Layout layout_of(const OpCall& call) noexcept {
   l.size = l.g + dx_rows * rank_part;
   return l;
 }
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch(const Call& call) noexcept {
   const Layout l = layout_of(call);
   return static_cast<std::uint64_t>(l.groups) + static_cast<std::uint64_t>(2 * l.low + l.size * call.thread_count) * 4;
 }
@@ -61,7 +61,7 @@ struct AdapterRows {
 /// One thread's work.
 class Part {
  public:
-  Part(const OpCall& call, const AdapterRows& rows, const Layout& l, const Vectors& vectors, float* own) noexcept
+  Part(const Call& call, const AdapterRows& rows, const Layout& l, const Vectors& vectors, float* own) noexcept
       : x_(call.input(0)),
         dy_(call.input(4)),
         dpool_(call.output(1)),
@@ -113,8 +113,8 @@ class Part {
       vectors_.accumulate({r_.g + at * rank_part, 1, rank_part, rows_, width, sums_, width, nullptr, ranks, depth, width});
     }
     for (std::int64_t r = 0; r < ranks; ++r)
-      store_product(dpool_.data, dpool_.dtype, dpool_.strides[0], r_.adapter.a_offset + (rank + r) * k_ + column, columns, r_.adapter.scale,
-                    true, sums_ + r * width, rows_);
+      store_product(bytes_of(dpool_), dpool_.dtype, dpool_.strides[0], r_.adapter.a_offset + (rank + r) * k_ + column, columns,
+                    r_.adapter.scale, true, sums_ + r * width, rows_);
   }
 
   /// dB of rows from `row` on and `ranks` ranks.
@@ -128,7 +128,7 @@ class Part {
       vectors_.accumulate({weights_, 1, product_rows, r_.h + at * rank_part, rank_part, sums_, width, nullptr, rows, depth, width});
     }
     for (std::int64_t r = 0; r < rows; ++r)
-      store_product(dpool_.data, dpool_.dtype, dpool_.strides[0], r_.adapter.b_offset + (row + r) * r_.adapter.rank + rank, ranks,
+      store_product(bytes_of(dpool_), dpool_.dtype, dpool_.strides[0], r_.adapter.b_offset + (row + r) * r_.adapter.rank + rank, ranks,
                     r_.adapter.scale, true, sums_ + r * width, rows_);
   }
 
@@ -153,7 +153,7 @@ class Part {
         }
       }
     }
-    const TensorView& dx = call_.output(0);
+    const Tensor& dx = call_.output(0);
     for (std::int64_t t = 0; t < count; ++t)
       store_product(row_pointer(dx, r_.order[first + t]), dx.dtype, dx.strides[1], 0, k_, r_.adapter.scale, false, sums_ + t * stride,
                     nullptr);
@@ -174,8 +174,8 @@ class Part {
     }
   }
 
-  const TensorView &x_, &dy_, &dpool_;
-  const OpCall& call_;
+  const Tensor &x_, &dy_, &dpool_;
+  const Call& call_;
   const AdapterRows& r_;
   const Vectors& vectors_;
   quern_dtype pool_;
@@ -183,7 +183,7 @@ class Part {
   float *buffer_, *x_rows_, *rows_, *weights_, *sums_, *own_g_;
 };
 
-void run_adapter(const OpCall& call, const AdapterRows& rows, const Layout& l, const Vectors& vectors, float* memory,
+void run_adapter(const Call& call, const AdapterRows& rows, const Layout& l, const Vectors& vectors, float* memory,
                  Context& context) noexcept {
   const std::int64_t k = call.input(0).dims[1], n = call.input(4).dims[1];
   const auto each_part = [&](std::int64_t count, const auto& body) {
@@ -206,7 +206,7 @@ void run_adapter(const OpCall& call, const AdapterRows& rows, const Layout& l, c
             [&](Part& part, std::int64_t i) { part.make_dx(i * dx_rows, std::min(dx_rows, rows.count - i * dx_rows), context); });
 }
 
-void clear(const TensorView& pool, Context& context) noexcept {
+void clear(const Tensor& pool, Context& context) noexcept {
   context.parallel(pool.dims[0], 65536, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     constexpr float zeros[map_part] = {};
     for (std::int64_t first = begin; first < end; first += map_part) store_row(pool, 0, first, std::min(map_part, end - first), zeros);
@@ -214,8 +214,8 @@ void clear(const TensorView& pool, Context& context) noexcept {
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
-  const TensorView &slot = call.input(3), &dx = call.output(0);
+void run(const Call& call, Context& context) noexcept {
+  const Tensor &slot = call.input(3), &dx = call.output(0);
   const std::int64_t slots = call.input(2).dims[0], n = call.input(4).dims[1];
   const Layout l = layout_of(call);
   const RowGroups groups = group_rows(

@@ -6,8 +6,8 @@ namespace {
 
 constexpr std::int64_t row_block = 8;
 
-void run_lora_merge(const OpCall& call, Context& context) noexcept {
-  const TensorView &w = call.input(0), &a = call.input(1), &b = call.input(2), &y = call.output(0);
+void run_lora_merge(const Call& call, Context& context) noexcept {
+  const Tensor &w = call.input(0), &a = call.input(1), &b = call.input(2), &y = call.output(0);
   const std::int64_t n = w.dims[0], k = w.dims[1], rank = a.dims[0], parts = (k + map_part - 1) / map_part;
   const double alpha = call.real(QUERN_KEY_ALPHA);
   context.parallel((n + row_block - 1) / row_block * parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {

@@ -6,8 +6,8 @@
 namespace quern::cpu {
 namespace {
 
-void run_masked_mean(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &mask = call.input(1);
+void run_masked_mean(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &mask = call.input(1);
   double sum = 0.0;
   std::int64_t count = 0;
   float values[map_part];

@@ -4,8 +4,8 @@
 namespace quern::cpu {
 namespace {
 
-void run_masked_mean_backward(const OpCall& call, Context& context) noexcept {
-  const TensorView &mask = call.input(0), &dx = call.output(0);
+void run_masked_mean_backward(const Call& call, Context& context) noexcept {
+  const Tensor &mask = call.input(0), &dx = call.output(0);
   const float each = load_scalar(call.input(2), 0) / load_scalar(call.input(1), 0);
   context.parallel(mask.dims[0], 16384, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float values[map_part];

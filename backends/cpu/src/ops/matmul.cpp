@@ -11,20 +11,20 @@
 namespace quern::cpu {
 namespace {
 
-bool packs_a(const OpCall& call, const MatmulShape& s) noexcept {
-  const TensorView& a = call.input(0);
+bool packs_a(const Call& call, const MatmulShape& s) noexcept {
+  const Tensor& a = call.input(0);
   return s.a_transposed || !activations_fit(a, a.stride_from_end(1), s.k);
 }
-bool packs_b(const OpCall& call, const MatmulShape& s) noexcept { return s.b_transposed || !rows_are_packed(call.input(1)); }
+bool packs_b(const Call& call, const MatmulShape& s) noexcept { return s.b_transposed || !has_packed_rows(call.input(1)); }
 
 /// Blocks of b lie along its rows, and those are transposed.
-bool turns_blocks(const OpCall& call, const MatmulShape& s) noexcept { return s.b_transposed && is_block(call.input(1).dtype); }
+bool turns_blocks(const Call& call, const MatmulShape& s) noexcept { return s.b_transposed && is_block(call.input(1).dtype); }
 
 /// Floats of scratch that one thread has, and where its parts start.
 struct ThreadScratch {
   std::int64_t decode = 0, weights = 0, outputs = 0, size = 0;
 };
-ThreadScratch thread_scratch(const OpCall& call, const MatmulShape& s) noexcept {
+ThreadScratch thread_scratch(const Call& call, const MatmulShape& s) noexcept {
   ThreadScratch t;
   t.decode = matmul_buffer_floats();
   t.weights = t.decode + (turns_blocks(call, s) ? gemm_depth * gemm_columns : 0);
@@ -33,16 +33,15 @@ ThreadScratch thread_scratch(const OpCall& call, const MatmulShape& s) noexcept 
   return t;
 }
 
-std::uint64_t scratch_matmul(const OpCall& call) noexcept {
+std::uint64_t scratch_matmul(const Call& call) noexcept {
   const MatmulShape s = matmul_shape(call);
   const std::int64_t activations = packs_a(call, s) ? s.m * padded(s.k) : 0;
   return static_cast<std::uint64_t>(activations + thread_scratch(call, s).size * call.thread_count) * 4;
 }
 
 /// Copies activations to rows of padded(k) f32 with zeros behind.
-void pack_a(const OpCall& call, const MatmulShape& s, const std::byte* a_data, float* to, Context& context,
-            const Vectors& vectors) noexcept {
-  const TensorView& a = call.input(0);
+void pack_a(const Call& call, const MatmulShape& s, const std::byte* a_data, float* to, Context& context, const Vectors& vectors) noexcept {
+  const Tensor& a = call.input(0);
   const std::int64_t length = padded(s.k), row_stride = a.stride_from_end(s.a_transposed ? 0 : 1),
                      k_stride = a.stride_from_end(s.a_transposed ? 1 : 0);
   context.parallel(s.m, rows_a_part(length), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -51,7 +50,7 @@ void pack_a(const OpCall& call, const MatmulShape& s, const std::byte* a_data, f
 }
 
 /// Columns first .. first + part.rows of blocks as rows of padded(k) floats at `copy`, by way of a panel; `first` is a multiple of 32.
-void set_turned_blocks(MatmulPart& part, const TensorView& b, const std::byte* data, std::int64_t first, float* panel, float* copy,
+void set_turned_blocks(MatmulPart& part, const Tensor& b, const std::byte* data, std::int64_t first, float* panel, float* copy,
                        const Vectors& vectors) noexcept {
   const std::int64_t stride = b.stride_from_end(1), length = padded(part.k);
   for (std::int64_t column = 0; column < part.rows; column += gemm_columns) {
@@ -69,8 +68,8 @@ void set_turned_blocks(MatmulPart& part, const TensorView& b, const std::byte* d
   part.w_stride = length * 4;
 }
 
-void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Context& context, const Vectors& vectors) noexcept {
-  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
+void one_batch(const Call& call, const MatmulShape& s, std::int64_t batch, Context& context, const Vectors& vectors) noexcept {
+  const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
   const std::byte *a_data = matmul_batch(a, a, batch), *b_data = matmul_batch(b, a, batch);
   const ThreadScratch layout = thread_scratch(call, s);
   auto* activations = reinterpret_cast<float*>(context.scratch()) + layout.size * context.thread_count();
@@ -107,25 +106,25 @@ void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Con
 }
 
 template <Isa isa>
-void run_matmul(const OpCall& call, Context& context) noexcept {
+void run_matmul(const Call& call, Context& context) noexcept {
   const MatmulShape s = matmul_shape(call);
   for (std::int64_t batch = 0; batch < s.batches && !context.cancelled(); ++batch) one_batch(call, s, batch, context, vectors_of(isa));
 }
 
 /// Two tokens are a product of a matrix and a vector or two: the library packs more than it multiplies there.
-Verdict accepts_openblas(const OpCall& call) { return call.input(1).dtype == QUERN_F32 ? openblas_verdict(call) : Verdict::not_mine(); }
+Verdict accepts_openblas(const Call& call) { return call.input(1).dtype == QUERN_F32 ? openblas_verdict(call) : Verdict::not_mine(); }
 
 template <Isa isa>
-void run_openblas(const OpCall& call, Context& context) noexcept {
+void run_openblas(const Call& call, Context& context) noexcept {
   if (matmul_shape(call).m < openblas_min_tokens) return run_matmul<isa>(call, context);
   multiply_by_openblas(call, context);
 }
 
-std::uint64_t scratch_blocked(const OpCall& call) noexcept { return std::max(scratch_matmul(call), blocked_scratch(call)); }
+std::uint64_t scratch_blocked(const Call& call) noexcept { return std::max(scratch_matmul(call), blocked_scratch(call)); }
 
 /// A plan is for up to so many tokens; of few, panels would be packed for nothing.
 template <Isa isa>
-void run_blocked(const OpCall& call, Context& context) noexcept {
+void run_blocked(const Call& call, Context& context) noexcept {
   const MatmulShape s = matmul_shape(call);
   if (s.m < 8 && !s.a_transposed && !s.b_transposed) return run_matmul<isa>(call, context);
   multiply_in_blocks(call, context, vectors_of(isa));

@@ -37,14 +37,14 @@ struct PanelSource {
   }
 };
 
-bool lies_along(const TensorView& view, bool last_dim) noexcept {
-  return last_dim ? rows_are_packed(view) : is_float(view.dtype) && view.stride_from_end(1) == unit_bytes(view.dtype);
+bool lies_along(const Tensor& view, bool last_dim) noexcept {
+  return last_dim ? has_packed_rows(view) : is_float(view.dtype) && view.stride_from_end(1) == unit_bytes(view.dtype);
 }
-PanelSource source_of(const TensorView& view, const std::byte* data, bool transposed) noexcept {
+PanelSource source_of(const Tensor& view, const std::byte* data, bool transposed) noexcept {
   const std::int64_t lane = view.stride_from_end(transposed ? 0 : 1), k = view.stride_from_end(transposed ? 1 : 0);
   return {data, view.dtype, lies_along(view, !transposed), lane, k};
 }
-bool has_source(const TensorView& view) noexcept { return lies_along(view, true) || lies_along(view, false); }
+bool has_source(const Tensor& view) noexcept { return lies_along(view, true) || lies_along(view, false); }
 
 /// What a call of these sizes needs at most; grows with each of them.
 struct BlockedLayout {
@@ -60,7 +60,7 @@ BlockedLayout blocked_layout(const MatmulShape& s) noexcept {
 /// One product of matrices.
 class BlockedProduct {
  public:
-  BlockedProduct(const OpCall& call, const MatmulShape& shape, std::int64_t batch, Context& context, const Vectors& vectors) noexcept
+  BlockedProduct(const Call& call, const MatmulShape& shape, std::int64_t batch, Context& context, const Vectors& vectors) noexcept
       : call_(call),
         shape_(shape),
         batch_(batch),
@@ -127,14 +127,14 @@ class BlockedProduct {
   }
 
   void finish(float* sums, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) const noexcept {
-    const TensorView &c = call_.input(3), &y = call_.output(0);
-    const auto packed = [](const TensorView& view) {
-      return view.dtype == QUERN_F32 && rows_are_packed(view) && view.stride_from_end(1) % 4 == 0;
+    const Tensor &c = call_.input(3), &y = call_.output(0);
+    const auto packed = [](const Tensor& view) {
+      return view.dtype == QUERN_F32 && has_packed_rows(view) && view.stride_from_end(1) % 4 == 0;
     };
     if (!packed(y) || call_.input(2).present() || (c.present() && !packed(c)))
       return matmul_finish(call_, sums, gemm_columns, batch_, row, rows, column, columns);
     const auto alpha = static_cast<float>(call_.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call_.real(QUERN_KEY_BETA));
-    const auto at = [&](const TensorView& view) {
+    const auto at = [&](const Tensor& view) {
       return reinterpret_cast<float*>(matmul_batch(view, call_.input(0), batch_) + row * view.stride_from_end(1)) + column;
     };
     float *to = at(y), *other = c.present() ? at(c) : nullptr;
@@ -148,7 +148,7 @@ class BlockedProduct {
     }
   }
 
-  const OpCall& call_;
+  const Call& call_;
   const MatmulShape& shape_;
   std::int64_t batch_;
   Context& context_;
@@ -162,20 +162,20 @@ class BlockedProduct {
 
 }  // namespace
 
-Verdict blocked_verdict(const OpCall& call) {
+Verdict blocked_verdict(const Call& call) {
   const MatmulShape s = matmul_shape(call);
-  if (call.exact_order) return Verdict::no("results must not depend on the batch, and blocks of k are for many rows only");
+  if (call.invariant) return Verdict::no("results must not depend on the batch, and blocks of k are for many rows only");
   if (s.m < least_blocked_rows) return Verdict::no(concat("the product is small: ", s.m, " x ", s.n, " x ", s.k));
   if (!has_source(call.input(0)) || !has_source(call.input(1))) return Verdict::no("an operand is packed along neither dimension");
   return Verdict::yes();
 }
 
-std::uint64_t blocked_scratch(const OpCall& call) noexcept {
+std::uint64_t blocked_scratch(const Call& call) noexcept {
   const BlockedLayout layout = blocked_layout(matmul_shape(call));
   return static_cast<std::uint64_t>(layout.packed + layout.part * call.thread_count + layout.sums) * 4;
 }
 
-void multiply_in_blocks(const OpCall& call, Context& context, const Vectors& vectors) noexcept {
+void multiply_in_blocks(const Call& call, Context& context, const Vectors& vectors) noexcept {
   const MatmulShape s = matmul_shape(call);
   if (s.n == 0) return;
   for (std::int64_t batch = 0; batch < s.batches; ++batch) {

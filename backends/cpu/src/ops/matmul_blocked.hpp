@@ -6,8 +6,8 @@
 namespace quern::cpu {
 
 /// Does the blocked product fit this call, whose shapes were checked?
-Verdict blocked_verdict(const OpCall& call);
-std::uint64_t blocked_scratch(const OpCall& call) noexcept;
-void multiply_in_blocks(const OpCall& call, Context& context, const Vectors& vectors) noexcept;
+Verdict blocked_verdict(const Call& call);
+std::uint64_t blocked_scratch(const Call& call) noexcept;
+void multiply_in_blocks(const Call& call, Context& context, const Vectors& vectors) noexcept;
 
 }  // namespace quern::cpu

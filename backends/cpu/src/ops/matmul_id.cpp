@@ -17,37 +17,37 @@ struct Layout {
   std::int64_t lists = 0;                            // bytes, a multiple of 64
   std::int64_t weights, activations, outputs, size;  // floats of a thread
 };
-Layout layout_of(const OpCall& call) noexcept {
-  const TensorView &b = call.input(1), &id = call.input(2);
+Layout layout_of(const Call& call) noexcept {
+  const Tensor &b = call.input(1), &id = call.input(2);
   const std::int64_t row = padded(b.dims[2]);
   Layout l{};
-  l.pairs = element_count(id);
+  l.pairs = id.elements();
   l.experts = b.dims[0];
   l.lists = row_groups_bytes(l.pairs, l.experts);
   l.weights = matmul_buffer_floats();
-  l.activations = l.weights + (rows_are_packed(b) ? 0 : max_part * row);
+  l.activations = l.weights + (has_packed_rows(b) ? 0 : max_part * row);
   l.outputs = l.activations + std::min(l.pairs, max_tokens) * row;
   l.size = (l.outputs + std::min(l.pairs, max_tokens) * max_part + 15) / 16 * 16;
   return l;
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch(const Call& call) noexcept {
   const Layout l = layout_of(call);
   return static_cast<std::uint64_t>(l.lists) + static_cast<std::uint64_t>(l.size) * 4 * call.thread_count;
 }
 
 /// Rows [first, first + part.rows) of one expert for all its pairs.
-void one_part(const OpCall& call, const RowGroups& g, std::int64_t expert, std::int64_t first, MatmulPart& part, float* own,
-              const Layout& l, Context& context, const Vectors& vectors) noexcept {
-  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
+void one_part(const Call& call, const RowGroups& g, std::int64_t expert, std::int64_t first, MatmulPart& part, float* own, const Layout& l,
+              Context& context, const Vectors& vectors) noexcept {
+  const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
   const std::int64_t used = y.dims[1], row = padded(part.k);
   const bool fits = activations_fit(a, a.strides[0], part.k) && a.strides[1] % 4 == 0;
   const auto activations = [&](std::int64_t pair) {
-    return a.data + pair / used * a.strides[0] + (a.dims[1] == 1 ? 0 : pair % used * a.strides[1]);
+    return bytes_of(a) + pair / used * a.strides[0] + (a.dims[1] == 1 ? 0 : pair % used * a.strides[1]);
   };
   part.buffer = own;
-  set_weights(part, b.dtype, b.data + expert * b.strides[0], b.strides[1], b.strides[2], first,
-              rows_are_packed(b) ? nullptr : own + l.weights);
+  set_weights(part, b.dtype, bytes_of(b) + expert * b.strides[0], b.strides[1], b.strides[2], first,
+              has_packed_rows(b) ? nullptr : own + l.weights);
   for (std::int64_t at = g.starts[expert]; at < g.starts[expert + 1] && !context.cancelled(); at += max_tokens) {
     part.tokens = std::min(max_tokens, g.starts[expert + 1] - at);
     part.a_stride = row;
@@ -64,8 +64,8 @@ void one_part(const OpCall& call, const RowGroups& g, std::int64_t expert, std::
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
-  const TensorView &b = call.input(1), &id = call.input(2), &y = call.output(0);
+void run(const Call& call, Context& context) noexcept {
+  const Tensor &b = call.input(1), &id = call.input(2), &y = call.output(0);
   const Layout l = layout_of(call);
   const auto stray = [&](std::int64_t expert) {
     if (expert != -1) context.fault(QUERN_FAULT_INDEX_RANGE);

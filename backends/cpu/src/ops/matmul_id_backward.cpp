@@ -15,18 +15,18 @@ namespace {
 
 constexpr std::int64_t token_block = 256;  // with a row of a each
 
-std::int64_t experts_of(const OpCall& call) noexcept { return call.input(2).present() ? call.input(2).dims[0] : call.output(1).dims[0]; }
+std::int64_t experts_of(const Call& call) noexcept { return call.input(2).present() ? call.input(2).dims[0] : call.output(1).dims[0]; }
 constexpr std::int64_t thread_floats = product_rows * product_columns + product_rows * product_rows + token_block * product_columns;
 
-std::uint64_t scratch(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_groups_bytes(element_count(call.input(3)), experts_of(call))) +
+std::uint64_t scratch(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(row_groups_bytes(call.input(3).elements(), experts_of(call))) +
          static_cast<std::uint64_t>(thread_floats) * 4 * call.thread_count;
 }
 
 /// One thread's work.
 class Part {
  public:
-  Part(const OpCall& call, const RowGroups& groups, const Vectors& vectors, float* memory) noexcept
+  Part(const Call& call, const RowGroups& groups, const Vectors& vectors, float* memory) noexcept
       : dy_(call.input(0)),
         a_(call.input(1)),
         b_(call.input(2)),
@@ -40,7 +40,7 @@ class Part {
 
   /// Rows from `row` on and columns from `column` on of db of one expert.
   void make_db(std::int64_t expert, std::int64_t row, std::int64_t column, const Context& context) noexcept {
-    const TensorView& db = call_.output(1);
+    const Tensor& db = call_.output(1);
     const bool add = call_.integer(QUERN_KEY_ACCUMULATE) != 0;
     const std::int64_t rows = std::min(product_rows, db.dims[1] - row), columns = std::min(product_columns, db.dims[2] - column);
     const std::int64_t pairs = groups_.count(expert), width = whole_lanes(columns);
@@ -56,7 +56,7 @@ class Part {
       vectors_.accumulate({weights_, 1, product_rows, rows_, width, sums_, width, nullptr, rows, depth, width});
     }
     for (std::int64_t r = 0; r < rows; ++r)
-      store_product(db.data + expert * db.strides[0] + (row + r) * db.strides[1], db.dtype, db.strides[2], column, columns, 1.0f, add,
+      store_product(bytes_of(db) + expert * db.strides[0] + (row + r) * db.strides[1], db.dtype, db.strides[2], column, columns, 1.0f, add,
                     sums_ + r * width, rows_);
   }
 
@@ -100,23 +100,23 @@ class Part {
     for (std::int64_t first = 0; first < n && !context.cancelled(); first += product_rows) {
       const std::int64_t depth = std::min(product_rows, n - first);
       for (std::int64_t j = 0; j < depth; ++j)
-        gather(vectors_, b_.dtype, b_.data + expert * b_.strides[0] + (first + j) * b_.strides[1], b_.strides[2], column, columns,
+        gather(vectors_, b_.dtype, bytes_of(b_) + expert * b_.strides[0] + (first + j) * b_.strides[1], b_.strides[2], column, columns,
                rows_ + j * width);
       for (std::int64_t r = 0; r < count; ++r)
         gather(vectors_, dy_.dtype, row_of(dy_, pairs[r]), dy_.strides[2], first, depth, weights_ + r * product_rows);
       vectors_.accumulate({weights_, product_rows, 1, rows_, width, sums_, width, rows, count, depth, width});
     }
   }
-  const std::byte* row_of(const TensorView& x, std::int64_t pair) const noexcept {
-    return x.data + pair / used_ * x.strides[0] + (x.dims[1] == 1 ? 0 : pair % used_ * x.strides[1]);
+  const std::byte* row_of(const Tensor& x, std::int64_t pair) const noexcept {
+    return bytes_of(x) + pair / used_ * x.strides[0] + (x.dims[1] == 1 ? 0 : pair % used_ * x.strides[1]);
   }
   void store_da(std::int64_t pair, std::int64_t column, std::int64_t columns, const float* from) noexcept {
-    const TensorView& da = call_.output(0);
+    const Tensor& da = call_.output(0);
     store_floats(const_cast<std::byte*>(row_of(da, pair)), da.dtype, da.strides[2], column, columns, from);
   }
 
-  const TensorView &dy_, &a_, &b_;
-  const OpCall& call_;
+  const Tensor &dy_, &a_, &b_;
+  const Call& call_;
   const RowGroups& groups_;
   const Vectors& vectors_;
   std::int64_t used_;
@@ -124,9 +124,9 @@ class Part {
 };
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
-  const TensorView &dy = call.input(0), &a = call.input(1), &id = call.input(3), &da = call.output(0);
-  const std::int64_t experts = experts_of(call), used = id.dims[1], pairs = element_count(id);
+void run(const Call& call, Context& context) noexcept {
+  const Tensor &dy = call.input(0), &a = call.input(1), &id = call.input(3), &da = call.output(0);
+  const std::int64_t experts = experts_of(call), used = id.dims[1], pairs = id.elements();
   const RowGroups groups = group_rows(
       id, experts, context.scratch(), [&](std::int64_t pair) { return call.row_live(pair / used); },
       [&](std::int64_t expert) {

@@ -8,22 +8,22 @@ namespace quern::cpu {
 namespace {
 
 template <quern_dtype Weights, Isa isa>
-Verdict accepts(const OpCall& call) {
-  const TensorView& b = call.input(1);
-  if (b.layout == nullptr || b.dtype != Weights || multiplying_layout(*b.layout, isa).isa != isa) return Verdict::not_mine();
-  if (!conversions_allow(call.conversions, b.layout->activations))
+Verdict accepts(const Call& call) {
+  if (call.layout == nullptr || call.layout->format != Weights || multiplying_layout(*call.layout, isa).isa != isa)
+    return Verdict::not_mine();
+  if (!conversions_allow(call.conversions, call.layout->activations))
     return Verdict::no("the experts are packed for rounded activations (int8, or bf16 of bf16 weights), which this node does not allow");
   return check_matmul_id(call);
 }
 
 template <Isa isa>
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch(const Call& call) noexcept {
   return ExpertRegion({&call, 1}, isa).scratch_bytes(call.thread_count);
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
-  const TensorView& y = call.output(0);
+void run(const Call& call, Context& context) noexcept {
+  const Tensor& y = call.output(0);
   ExpertRegion region({&call, 1}, isa);
   region.prepare(context, y);
   region.each_part(context, [&](const ExpertTile& tile, std::uint32_t thread) {
@@ -34,7 +34,7 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_PACKED_KERNELS(QUERN_OP_MATMUL_ID, "matmul_id")};
+constexpr Kernel kernels[] = {QUERN_CPU_PACKED_KERNELS((QUERN_OP_MATMUL_ID, "matmul_id"))};
 
 }  // namespace
 

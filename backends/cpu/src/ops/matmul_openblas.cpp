@@ -14,19 +14,19 @@ namespace quern::cpu {
 namespace {
 
 /// Leading dimension in floats, if the library can take this matrix as it lies.
-bool fits_library(const TensorView& view) noexcept {
+bool fits_library(const Tensor& view) noexcept {
   const std::int64_t stride = view.stride_from_end(1);
-  return view.dtype == QUERN_F32 && rows_are_packed(view) && stride % 4 == 0 && stride / 4 >= std::max<std::int64_t>(1, row_length(view)) &&
+  return view.dtype == QUERN_F32 && has_packed_rows(view) && stride % 4 == 0 && stride / 4 >= std::max<std::int64_t>(1, view.last()) &&
          stride / 4 <= std::numeric_limits<std::int32_t>::max();
 }
-int leading(const TensorView& view) noexcept { return static_cast<int>(view.stride_from_end(1) / 4); }
+int leading(const Tensor& view) noexcept { return static_cast<int>(view.stride_from_end(1) / 4); }
 
 /// y lies over c: the library multiplies it by beta and adds to it.
-bool adds_to_c(const OpCall& call) noexcept { return call.input(3).present() && call.input(3).data == call.output(0).data; }
+bool adds_to_c(const Call& call) noexcept { return call.input(3).present() && call.input(3).data == call.output(0).data; }
 
-void add_rows(const OpCall& call, std::int64_t batch, std::int64_t first_token, std::int64_t tokens, std::int64_t first,
+void add_rows(const Call& call, std::int64_t batch, std::int64_t first_token, std::int64_t tokens, std::int64_t first,
               std::int64_t rows) noexcept {
-  const TensorView &a = call.input(0), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
+  const Tensor &a = call.input(0), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
   const auto beta = static_cast<float>(call.real(QUERN_KEY_BETA));
   constexpr std::int64_t part = 256;
   float other[part];
@@ -35,7 +35,7 @@ void add_rows(const OpCall& call, std::int64_t batch, std::int64_t first_token, 
     for (std::int64_t r = 0; r < rows; r += part) {
       const std::int64_t n = std::min(part, rows - r);
       if (bias.present()) {
-        load_floats(bias.data, bias.dtype, bias.stride_from_end(0), first + r, n, other);
+        load_floats(bytes_of(bias), bias.dtype, bias.stride_from_end(0), first + r, n, other);
         for (std::int64_t i = 0; i < n; ++i) out[r + i] += other[i];
       }
       if (c.present() && !adds_to_c(call)) {
@@ -48,9 +48,9 @@ void add_rows(const OpCall& call, std::int64_t batch, std::int64_t first_token, 
 
 }  // namespace
 
-Verdict openblas_verdict(const OpCall& call) {
+Verdict openblas_verdict(const Call& call) {
   const MatmulShape s = matmul_shape(call);
-  if (call.exact_order) return Verdict::no("results must not depend on the batch, and the library's order of summation does");
+  if (call.invariant) return Verdict::no("results must not depend on the batch, and the library's order of summation does");
   if (s.m < openblas_min_tokens || s.n < 32 || s.k < 32) return Verdict::no(concat("the product is small: ", s.m, " x ", s.n, " x ", s.k));
   if (!fits_library(call.input(0)) || !fits_library(call.input(1)) || !fits_library(call.output(0)))
     return Verdict::no("a, b or y is not f32 in packed rows");
@@ -59,9 +59,9 @@ Verdict openblas_verdict(const OpCall& call) {
   return Verdict::yes();
 }
 
-void multiply_by_openblas(const OpCall& call, Context& context) noexcept {
+void multiply_by_openblas(const Call& call, Context& context) noexcept {
   constexpr int row_major = 101, plain = 111, transposed = 112;
-  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
+  const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
   const MatmulShape s = matmul_shape(call);
   const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)),
              beta = adds_to_c(call) ? static_cast<float>(call.real(QUERN_KEY_BETA)) : 0.0f;

@@ -24,8 +24,8 @@ inline std::int64_t part_rows(std::int64_t k, std::int64_t tokens, std::int64_t 
 }
 
 /// May the rows of `a` be multiplied where they lie? `row_stride` is in bytes.
-inline bool activations_fit(const TensorView& a, std::int64_t row_stride, std::int64_t k) noexcept {
-  return a.dtype == QUERN_F32 && rows_are_packed(a) && k % 32 == 0 && row_stride % 4 == 0;
+inline bool activations_fit(const Tensor& a, std::int64_t row_stride, std::int64_t k) noexcept {
+  return a.dtype == QUERN_F32 && has_packed_rows(a) && k % 32 == 0 && row_stride % 4 == 0;
 }
 
 /// A row of activations as padded(k) floats with zeros behind.
@@ -52,8 +52,8 @@ inline void set_weights(MatmulPart& part, quern_dtype dtype, const std::byte* da
 }
 
 /// A row is for one dtype of b, so that its name says what ran.
-template <quern_dtype Weights, Verdict (*accepts)(const OpCall& call)>
-Verdict accepts_weights(const OpCall& call) {
+template <quern_dtype Weights, Verdict (*accepts)(const Call& call)>
+Verdict accepts_weights(const Call& call) {
   return call.input(1).dtype == Weights ? accepts(call) : Verdict::not_mine();
 }
 
@@ -61,8 +61,6 @@ Verdict accepts_weights(const OpCall& call) {
   QUERN_CPU_KERNELS(op, name, (accepts_weights<dtype, accepts>), run, scratch, false)
 #define QUERN_CPU_WEIGHT_OF(FORMAT, format, op, name, accepts, run, scratch) \
   , QUERN_CPU_WEIGHT(op, name "." #format, QUERN_##FORMAT, accepts, run, scratch)
-#define QUERN_CPU_SPREAD(...) __VA_ARGS__
-#define QUERN_CPU_EXPAND(macro, ...) macro(__VA_ARGS__)
 #define QUERN_CPU_WEIGHT_ROW(FORMAT, format, with) QUERN_CPU_EXPAND(QUERN_CPU_WEIGHT_OF, FORMAT, format, QUERN_CPU_SPREAD with)
 /// Rows for each dtype of b: QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts, run, scratch).
 #define QUERN_CPU_WEIGHTS(op, name, accepts, run, scratch) \

@@ -5,9 +5,9 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-void run_moe_combine(const OpCall& call, Context& context) noexcept {
+void run_moe_combine(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
+  const Tensor &x = call.input(0), &weight = call.input(1), &y = call.output(0);
   const std::int64_t used = x.dims[1], n = x.dims[2], parts = (n + map_part - 1) / map_part;
   context.parallel(x.dims[0] * parts, rows_a_part(std::min(n, map_part) * std::max<std::int64_t>(1, used)),
                    [&](std::int64_t begin, std::int64_t end, std::uint32_t) {

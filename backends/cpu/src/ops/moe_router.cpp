@@ -12,8 +12,8 @@ namespace quern::cpu {
 namespace {
 
 /// An expert's score, what it is chosen by, and the ids in their order: 24 bytes with the floats that the row is read into.
-std::uint64_t scratch_moe_router(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.input(0))) * 24 * call.thread_count;
+std::uint64_t scratch_moe_router(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(call.input(0).last()) * 24 * call.thread_count;
 }
 
 struct Router {
@@ -22,8 +22,8 @@ struct Router {
   double scale;
 };
 
-void route_row(const OpCall& call, const Router& r, std::int64_t row, double* score, double* key, float* x, std::int32_t* ids) noexcept {
-  const TensorView &bias = call.input(1), &id = call.output(0), &weight = call.output(1);
+void route_row(const Call& call, const Router& r, std::int64_t row, double* score, double* key, float* x, std::int32_t* ids) noexcept {
+  const Tensor &bias = call.input(1), &id = call.output(0), &weight = call.output(1);
   load_row(call.input(0), row, 0, r.experts, x);
   make_scores(x, r.experts, r.sigmoid, score);
   for (std::int64_t e = 0; e < r.experts; ++e) {
@@ -43,8 +43,8 @@ void route_row(const OpCall& call, const Router& r, std::int64_t row, double* sc
   }
 }
 
-void run_moe_router(const OpCall& call, Context& context) noexcept {
-  const Router r{row_length(call.input(0)), call.integer(QUERN_KEY_USED), call.integer(QUERN_KEY_KIND) == router_sigmoid,
+void run_moe_router(const Call& call, Context& context) noexcept {
+  const Router r{call.input(0).last(), call.integer(QUERN_KEY_USED), call.integer(QUERN_KEY_KIND) == router_sigmoid,
                  call.integer(QUERN_KEY_RENORMALISE) != 0, call.real(QUERN_KEY_SCALE)};
   context.parallel(call.input(0).dims[0], rows_a_part(r.experts), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     auto* score = reinterpret_cast<double*>(context.scratch()) + thread * 3 * r.experts;

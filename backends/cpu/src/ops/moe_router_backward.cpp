@@ -9,13 +9,13 @@ namespace quern::cpu {
 namespace {
 
 /// The scores and their gradients, f64, and the logits as f32.
-std::uint64_t scratch_moe_router_backward(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>((row_length(call.input(0)) + 1) / 2 * 2) * 20 * call.thread_count;
+std::uint64_t scratch_moe_router_backward(const Call& call) noexcept {
+  return static_cast<std::uint64_t>((call.input(0).last() + 1) / 2 * 2) * 20 * call.thread_count;
 }
 
-void route_back(const OpCall& call, std::int64_t row, double* score, double* dscore, float* x, Context& context) noexcept {
-  const TensorView &id = call.input(2), &dweight = call.input(3);
-  const std::int64_t experts = row_length(call.input(0)), used = id.dims[1];
+void route_back(const Call& call, std::int64_t row, double* score, double* dscore, float* x, Context& context) noexcept {
+  const Tensor &id = call.input(2), &dweight = call.input(3);
+  const std::int64_t experts = call.input(0).last(), used = id.dims[1];
   const bool sigmoid = call.integer(QUERN_KEY_KIND) == router_sigmoid;
   load_row(call.input(0), row, 0, experts, x);
   make_scores(x, experts, sigmoid, score);
@@ -44,8 +44,8 @@ void route_back(const OpCall& call, std::int64_t row, double* score, double* dsc
   store_row(call.output(0), row, 0, experts, x);
 }
 
-void run_moe_router_backward(const OpCall& call, Context& context) noexcept {
-  const std::int64_t experts = row_length(call.input(0)), room = (experts + 1) / 2 * 2;
+void run_moe_router_backward(const Call& call, Context& context) noexcept {
+  const std::int64_t experts = call.input(0).last(), room = (experts + 1) / 2 * 2;
   context.parallel(call.input(0).dims[0], rows_a_part(experts), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     auto* score = reinterpret_cast<double*>(context.scratch() + static_cast<std::int64_t>(thread) * room * 20);
     auto* x = reinterpret_cast<float*>(score + 2 * room);

@@ -8,12 +8,12 @@
 namespace quern::cpu {
 namespace {
 
-void run_layer(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &weight = call.input(1), &bias = call.input(2), &y = call.output(0);
+void run_layer(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &weight = call.input(1), &bias = call.input(2), &y = call.output(0);
   const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
-  const std::int64_t n = row_length(x);
+  const std::int64_t n = x.last();
   const auto count = static_cast<double>(n);
-  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  context.parallel(x.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float buffer[map_part], factors[map_part];
     for (std::int64_t row = begin; row < end; ++row) {
       const double mean = row_sum(x, row, 0, n, [](float v) { return v; }) / count;
@@ -38,11 +38,11 @@ void run_layer(const OpCall& call, Context& context) noexcept {
   });
 }
 
-void run_l2(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
+void run_l2(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
   const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
-  const std::int64_t n = row_length(x);
-  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  const std::int64_t n = x.last();
+  context.parallel(x.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float buffer[map_part];
     for (std::int64_t row = begin; row < end; ++row) {
       const auto length = static_cast<float>(std::sqrt(row_sum(x, row, 0, n, [](float v) { return v * v; })));

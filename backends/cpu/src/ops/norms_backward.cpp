@@ -13,38 +13,38 @@ namespace {
 constexpr std::int64_t column_part = 128;
 constexpr std::int64_t row_block = 64;
 
-Verdict accepts_weighted(const OpCall& call) { return check_row_predicate(call, "x"); }
+Verdict accepts_weighted(const Call& call) { return check_row_predicate(call, "x"); }
 
 /// Scratch: for each row the reciprocal root and the mean; for each column the factor and two sums; two rows a thread.
 struct Memory {
   double *means, *weight_sums, *bias_sums;
   float *inverses, *factors, *rows;
 };
-std::uint64_t scratch(const OpCall& call) noexcept {
-  const std::int64_t rows = row_count(call.input(0)), n = row_length(call.input(0));
+std::uint64_t scratch(const Call& call) noexcept {
+  const std::int64_t rows = call.input(0).rows(), n = call.input(0).last();
   return static_cast<std::uint64_t>((rows + 2 * n) * 8 + (rows + n + 2 * n * call.thread_count) * 4);
 }
-Memory memory_of(const OpCall& call, std::byte* base) noexcept {
-  const std::int64_t rows = row_count(call.input(0)), n = row_length(call.input(0));
+Memory memory_of(const Call& call, std::byte* base) noexcept {
+  const std::int64_t rows = call.input(0).rows(), n = call.input(0).last();
   auto* wide = reinterpret_cast<double*>(base);
   auto* narrow = reinterpret_cast<float*>(wide + rows + 2 * n);
   return {wide, wide + rows, wide + rows + n, narrow, narrow + rows, narrow + rows + n};
 }
 
 /// x - mean, or x itself; in place where nothing changes.
-const float* centred_row(const Vectors& vectors, const TensorView& x, std::int64_t row, const double* mean, float* buffer) noexcept {
+const float* centred_row(const Vectors& vectors, const Tensor& x, std::int64_t row, const double* mean, float* buffer) noexcept {
   const float* from = row_floats(vectors, x, row, buffer);
   if (mean == nullptr) return from;
-  for (std::int64_t i = 0; i < row_length(x); ++i) buffer[i] = static_cast<float>(static_cast<double>(from[i]) - *mean);
+  for (std::int64_t i = 0; i < x.last(); ++i) buffer[i] = static_cast<float>(static_cast<double>(from[i]) - *mean);
   return buffer;
 }
 
 /// dweight and dbias of columns [first, first + count), not yet added to what is there.
 template <bool layer>
-void sum_columns(const OpCall& call, const Memory& m, std::int64_t first, std::int64_t count, const Vectors& vectors,
+void sum_columns(const Call& call, const Memory& m, std::int64_t first, std::int64_t count, const Vectors& vectors,
                  const Context& context) noexcept {
-  const TensorView &x = call.input(0), &dy = call.input(2);
-  const std::int64_t rows = row_count(x);
+  const Tensor &x = call.input(0), &dy = call.input(2);
+  const std::int64_t rows = x.rows();
   float weight_part[column_part], bias_part[column_part], x_buffer[column_part], dy_buffer[column_part];
   std::fill_n(m.weight_sums + first, count, 0.0);
   std::fill_n(m.bias_sums + first, count, 0.0);
@@ -68,11 +68,11 @@ void sum_columns(const OpCall& call, const Memory& m, std::int64_t first, std::i
   }
 }
 
-void store_sums(const TensorView& to, const double* sums, bool accumulate) noexcept {
+void store_sums(const Tensor& to, const double* sums, bool accumulate) noexcept {
   if (!to.present()) return;
   float before[map_part], values[map_part];
-  for (std::int64_t first = 0; first < row_length(to); first += map_part) {
-    const std::int64_t count = std::min(map_part, row_length(to) - first);
+  for (std::int64_t first = 0; first < to.last(); first += map_part) {
+    const std::int64_t count = std::min(map_part, to.last() - first);
     if (accumulate) load_row(to, 0, first, count, before);
     for (std::int64_t i = 0; i < count; ++i)
       values[i] = static_cast<float>(accumulate ? static_cast<double>(before[i]) + sums[first + i] : sums[first + i]);
@@ -81,10 +81,10 @@ void store_sums(const TensorView& to, const double* sums, bool accumulate) noexc
 }
 
 template <Isa isa, bool layer>
-void run_weighted(const OpCall& call, Context& context) noexcept {
+void run_weighted(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &x = call.input(0), &weight = call.input(1), &dy = call.input(2), &dx = call.output(0);
-  const std::int64_t n = row_length(x), rows = row_count(x);
+  const Tensor &x = call.input(0), &weight = call.input(1), &dy = call.input(2), &dx = call.output(0);
+  const std::int64_t n = x.last(), rows = x.rows();
   const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
   const auto length = static_cast<float>(n);
   const Memory m = memory_of(call, context.scratch());
@@ -128,26 +128,24 @@ void run_weighted(const OpCall& call, Context& context) noexcept {
   store_sums(call.output(2), m.bias_sums, accumulate);
 }
 template <Isa isa>
-void run_rms(const OpCall& call, Context& context) noexcept {
+void run_rms(const Call& call, Context& context) noexcept {
   run_weighted<isa, false>(call, context);
 }
 template <Isa isa>
-void run_layer(const OpCall& call, Context& context) noexcept {
+void run_layer(const Call& call, Context& context) noexcept {
   run_weighted<isa, true>(call, context);
 }
 
-std::uint64_t scratch_l2(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
-}
+std::uint64_t scratch_l2(const Call& call) noexcept { return static_cast<std::uint64_t>(call.input(0).last()) * 8 * call.thread_count; }
 
 /// Above epsilon the length turns with x: dx = (dy - x (x . dy) / length^2) / length; below it the divisor stands still.
 template <Isa isa>
-void run_l2(const OpCall& call, Context& context) noexcept {
+void run_l2(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &x = call.input(0), &dy = call.input(1), &dx = call.output(0);
-  const std::int64_t n = row_length(x);
+  const Tensor &x = call.input(0), &dy = call.input(1), &dx = call.output(0);
+  const std::int64_t n = x.last();
   const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
-  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+  context.parallel(x.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float *own = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *second = own + n;
     for (std::int64_t row = begin; row < end; ++row) {
       const float *c = row_floats(vectors, x, row, own), *d = row_floats(vectors, dy, row, second);

@@ -34,17 +34,17 @@ struct PackedTile {
 class PackedRegion {
  public:
   /// matmuls: packed, of one a and one kind of activations, most_matmuls at most. staged: a part may keep its products in scratch.
-  PackedRegion(std::span<const OpCall> matmuls, Isa isa, bool staged) noexcept
+  PackedRegion(std::span<const Call> matmuls, Isa isa, bool staged) noexcept
       : matmuls_(matmuls),
         isa_(isa),
         set_(isa >= Isa::avx512 ? packed_set_avx512_vnni() : packed_set_avx2()),
         vectors_(vectors_of(isa)),
         shape_(matmul_shape(matmuls[0])),
-        kind_(matmuls[0].input(1).layout->activations),
+        kind_(matmuls[0].layout->activations),
         row_bytes_(activation_row_bytes(kind_, shape_.k)) {
     std::int64_t panel_rows = 0, panels = 0;
-    for (const OpCall& matmul : matmuls) {
-      const PackedLayout& layout = multiplying_layout(*matmul.input(1).layout, isa);
+    for (const Call& matmul : matmuls) {
+      const PackedLayout& layout = multiplying_layout(*matmul.layout, isa);
       if (layout.scratch_floats != nullptr) kernel_floats_ = std::max(kernel_floats_, lines(layout.scratch_floats(shape_.k)));
       panel_rows = std::max(panel_rows, layout.panel_rows);
       panels = std::max(panels, panels_of(matmul));
@@ -69,7 +69,7 @@ class PackedRegion {
 
   /// Rounds the rows of batch `batch` of a; with `norm`, an rms_norm of packed f32 rows whose y is a, what that gives, and stores
   /// it where it has memory.
-  void round_rows(Context& context, std::int64_t batch, const OpCall* norm) const noexcept {
+  void round_rows(Context& context, std::int64_t batch, const Call* norm) const noexcept {
     const std::int64_t k = shape_.k;
     context.parallel(shape_.m, rows_a_part(k, 4096), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
       float* buffer = own(context, thread) + kernel_floats_ + staged_floats_;
@@ -86,14 +86,14 @@ class PackedRegion {
   /// Calls body(matmul, tile, thread) for parts of all rows of `matmuls`, which are some of the region's; a body multiplies its tile and
   /// stores it. together: how many matrices it multiplies with the same rows, 1 or 2.
   template <typename Body>
-  void each_part(Context& context, std::span<const OpCall> matmuls, std::int64_t together, const Body& body) const noexcept {
+  void each_part(Context& context, std::span<const Call> matmuls, std::int64_t together, const Body& body) const noexcept {
     std::int64_t all = 0, parts = 0;
-    for (const OpCall& matmul : matmuls) all += panels_of(matmul);
+    for (const Call& matmul : matmuls) all += panels_of(matmul);
     struct Slice {
       std::int64_t end, part;
     } slices[most_matmuls];
     for (std::size_t i = 0; i < matmuls.size(); ++i) {
-      slices[i].part = panels_a_part(*matmuls[i].input(1).layout, all, together, context.thread_count());
+      slices[i].part = panels_a_part(*matmuls[i].layout, all, together, context.thread_count());
       slices[i].end = parts += (panels_of(matmuls[i]) + slices[i].part - 1) / slices[i].part;
     }
     context.parallel(parts * blocks_, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
@@ -102,8 +102,8 @@ class PackedRegion {
         const std::int64_t i = at / blocks_, token = at % blocks_ * part_tokens_;
         std::size_t which = 0;
         while (i >= slices[which].end) ++which;
-        const OpCall& matmul = matmuls[which];
-        const PackedLayout& layout = *matmul.input(1).layout;
+        const Call& matmul = matmuls[which];
+        const PackedLayout& layout = *matmul.layout;
         const std::int64_t first = (i - (which == 0 ? 0 : slices[which - 1].end)) * slices[which].part;
         const std::int64_t panels = std::min(slices[which].part, panels_of(matmul) - first), row = first * layout.panel_rows;
         const std::int64_t rows = std::min(panels * layout.panel_rows, matmul_shape(matmul).n - row);
@@ -113,13 +113,13 @@ class PackedRegion {
   }
 
   /// y[token][row] = the tile's products, y_stride floats apart.
-  void multiply(Context& context, std::uint32_t thread, const OpCall& matmul, const PackedTile& tile, float* y,
+  void multiply(Context& context, std::uint32_t thread, const Call& matmul, const PackedTile& tile, float* y,
                 std::int64_t y_stride) const noexcept {
     // Tiles give the bits of vectors, so the number of tokens may decide.
     const PackedLayout& layout =
-        multiplying_layout(*matmul.input(1).layout, isa_ == Isa::amx && tile.tokens < context.tiles_from() ? Isa::avx512 : isa_);
+        multiplying_layout(*matmul.layout, isa_ == Isa::amx && tile.tokens < context.tiles_from() ? Isa::avx512 : isa_);
     PackedPart part{};
-    part.panels = matmul.input(1).data + tile.first_row / layout.panel_rows * layout.panel_bytes(shape_.k);
+    part.panels = bytes_of(matmul.input(1)) + tile.first_row / layout.panel_rows * layout.panel_bytes(shape_.k);
     part.panel_count = packed_panels(layout, tile.rows);
     part.rows = tile.rows;
     part.k = shape_.k;
@@ -132,9 +132,9 @@ class PackedRegion {
   }
 
   /// Multiplies a tile and stores it by the matmul's own epilogue. Staged where that changes the products.
-  void multiply_and_store(Context& context, std::uint32_t thread, const OpCall& matmul, const PackedTile& tile,
+  void multiply_and_store(Context& context, std::uint32_t thread, const Call& matmul, const PackedTile& tile,
                           std::int64_t batch) const noexcept {
-    const TensorView& y = matmul.output(0);
+    const Tensor& y = matmul.output(0);
     if (matmul_stages_y(matmul)) {
       float* to = staged(context, thread);
       multiply(context, thread, matmul, tile, to, tile.rows);
@@ -152,7 +152,7 @@ class PackedRegion {
   float* own(Context& context, std::uint32_t thread) const noexcept {
     return reinterpret_cast<float*>(context.scratch() + shape_.m * row_bytes_) + thread * thread_floats_;
   }
-  static std::int64_t panels_of(const OpCall& matmul) noexcept { return packed_panels(*matmul.input(1).layout, matmul_shape(matmul).n); }
+  static std::int64_t panels_of(const Call& matmul) noexcept { return packed_panels(*matmul.layout, matmul_shape(matmul).n); }
 
   /// `all`: panels that are cut.
   std::int64_t panels_a_part(const PackedLayout& layout, std::int64_t all, std::int64_t together, std::uint32_t threads) const noexcept {
@@ -172,23 +172,23 @@ class PackedRegion {
 
   /// Row t of a as packed floats: where it lies, or converted into `target`.
   const float* plain_row(std::int64_t batch, std::int64_t t, float* target) const noexcept {
-    const TensorView& a = matmuls_[0].input(0);
+    const Tensor& a = matmuls_[0].input(0);
     const std::byte* from = matmul_batch(a, a, batch) + t * a.stride_from_end(1);
-    if (rows_are_packed(a) && a.dtype == QUERN_F32) return reinterpret_cast<const float*>(from);
-    if (rows_are_packed(a)) vectors_.to_floats(a.dtype, from, shape_.k, target);
+    if (has_packed_rows(a) && a.dtype == QUERN_F32) return reinterpret_cast<const float*>(from);
+    if (has_packed_rows(a)) vectors_.to_floats(a.dtype, from, shape_.k, target);
     else load_floats(from, a.dtype, a.stride_from_end(0), 0, shape_.k, target);
     return target;
   }
-  const float* normed_row(const OpCall& norm, std::int64_t t, float* target) const noexcept {
-    const TensorView &x = norm.input(0), &weight = norm.input(1), &y = norm.output(0);
-    float* to = y.data != nullptr ? reinterpret_cast<float*>(row_pointer(y, t)) : target;
-    const auto* factors = weight.present() ? reinterpret_cast<const float*>(weight.data) : nullptr;
+  const float* normed_row(const Call& norm, std::int64_t t, float* target) const noexcept {
+    const Tensor &x = norm.input(0), &weight = norm.input(1), &y = norm.output(0);
+    float* to = y.data != 0 ? reinterpret_cast<float*>(row_pointer(y, t)) : target;
+    const auto* factors = weight.present() ? sdk::at<const float>(weight.data) : nullptr;
     const auto offset = static_cast<float>(norm.real(QUERN_KEY_WEIGHT_OFFSET)), epsilon = static_cast<float>(norm.real(QUERN_KEY_EPSILON));
     vectors_.rms_norm(reinterpret_cast<const float*>(row_pointer(x, t)), factors, offset, epsilon, shape_.k, to);
     return to;
   }
 
-  std::span<const OpCall> matmuls_;
+  std::span<const Call> matmuls_;
   Isa isa_;
   const PackedSet& set_;
   const Vectors& vectors_;

@@ -4,15 +4,15 @@
 namespace quern::cpu {
 namespace {
 
-void run_pad(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
+void run_pad(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
   const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
-  const std::int64_t before = call.integer(QUERN_KEY_BEFORE), n = row_length(y), size = x.dims[axis];
+  const std::int64_t before = call.integer(QUERN_KEY_BEFORE), n = y.last(), size = x.dims[axis];
   const auto value = static_cast<float>(call.real(QUERN_KEY_VALUE));
   const bool along_rows = axis + 1 == y.rank;
   std::int64_t inner = 1;  // rows for each index of the axis
   for (std::uint32_t d = axis + 1; d + 1 < y.rank; ++d) inner *= y.dims[d];
-  context.parallel(row_count(y), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  context.parallel(y.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float buffer[map_part];
     for (std::int64_t row = begin; row < end; ++row) {
       // Of this row, elements [low, high) come from element 0 on of row `source` of x.

@@ -8,14 +8,14 @@
 namespace quern::cpu {
 
 /// Whether the vectors of their slots are packed.
-inline Verdict accepts_caches(std::initializer_list<const TensorView*> caches) {
-  for (const TensorView* cache : caches)
-    if (!rows_are_packed(*cache)) return Verdict::no("the rows of a cache are not packed");
+inline Verdict accepts_caches(std::initializer_list<const Tensor*> caches) {
+  for (const Tensor* cache : caches)
+    if (!has_packed_rows(*cache)) return Verdict::no("the rows of a cache are not packed");
   return Verdict::yes();
 }
 
 /// The page of `position` in the sequence of `slot`; -1 if the slot, the position or the page id is out of range.
-inline std::int64_t find_page(const TensorView& cache, const TensorView& block_table, std::int64_t slot, std::int64_t position) noexcept {
+inline std::int64_t find_page(const Tensor& cache, const Tensor& block_table, std::int64_t slot, std::int64_t position) noexcept {
   const std::int64_t index = position / cache.dims[2];
   if (slot < 0 || slot >= block_table.dims[0] || position < 0 || index >= block_table.dims[1]) return -1;
   const std::int64_t page = load_integer(block_table, slot * block_table.dims[1] + index);
@@ -23,8 +23,8 @@ inline std::int64_t find_page(const TensorView& cache, const TensorView& block_t
 }
 
 /// Address of the elements of one head at `slot_in_page` of a page.
-inline std::byte* cache_row(const TensorView& cache, std::int64_t page, std::int64_t head, std::int64_t slot_in_page) noexcept {
-  return cache.data + page * cache.strides[0] + head * cache.strides[1] + slot_in_page * cache.strides[2];
+inline std::byte* cache_row(const Tensor& cache, std::int64_t page, std::int64_t head, std::int64_t slot_in_page) noexcept {
+  return bytes_of(cache) + page * cache.strides[0] + head * cache.strides[1] + slot_in_page * cache.strides[2];
 }
 
 }  // namespace quern::cpu

@@ -12,15 +12,15 @@ namespace {
 
 enum { repeat_param = 4, presence_param = 5, frequency_param = 6, window_param = 7, param_count = 8 };
 
-Verdict accepts_logits(const OpCall& call) { return check_logits(call.input(0), call.output(0)); }
+Verdict accepts_logits(const Call& call) { return check_logits(call.input(0), call.output(0)); }
 
-std::uint64_t scratch_penalize(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count;
+std::uint64_t scratch_penalize(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(call.input(0).last()) * 4 * call.thread_count;
 }
 
-void penalize_row(const OpCall& call, std::int64_t row, std::int32_t* counts, Context& context) noexcept {
-  const TensorView &x = call.input(0), &history = call.input(1), &params = call.input(3), &y = call.output(0);
-  const std::int64_t n = row_length(x), capacity = history.dims[1];
+void penalize_row(const Call& call, std::int64_t row, std::int32_t* counts, Context& context) noexcept {
+  const Tensor &x = call.input(0), &history = call.input(1), &params = call.input(3), &y = call.output(0);
+  const std::int64_t n = x.last(), capacity = history.dims[1];
   const auto* from = reinterpret_cast<const float*>(row_pointer(x, row));
   auto* to = reinterpret_cast<float*>(row_pointer(y, row));
   std::copy_n(from, n, to);
@@ -47,17 +47,17 @@ void penalize_row(const OpCall& call, std::int64_t row, std::int32_t* counts, Co
   }
 }
 
-void run_penalize(const OpCall& call, Context& context) noexcept {
-  const std::int64_t n = row_length(call.input(0));
+void run_penalize(const Call& call, Context& context) noexcept {
+  const std::int64_t n = call.input(0).last();
   context.parallel(call.input(0).dims[0], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     for (std::int64_t row = begin; row < end; ++row)
       if (call.row_live(row)) penalize_row(call, row, reinterpret_cast<std::int32_t*>(context.scratch()) + thread * n, context);
   });
 }
 
-void run_bias(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &token = call.input(1), &bias = call.input(2), &y = call.output(0);
-  const std::int64_t n = row_length(x), entries = token.dims[1];
+void run_bias(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &token = call.input(1), &bias = call.input(2), &y = call.output(0);
+  const std::int64_t n = x.last(), entries = token.dims[1];
   context.parallel(x.dims[0], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t row = begin; row < end; ++row) {
       if (!call.row_live(row)) continue;

@@ -18,8 +18,8 @@ constexpr std::size_t ragged_start = 3;  // the input that says where examples b
 class DenseCall {
  public:
   /// All rows.
-  explicit DenseCall(const OpCall& ragged) noexcept : DenseCall(ragged, 0, ragged.input(0).dims[0]) {}
-  DenseCall(const OpCall& ragged, std::int64_t first, std::int64_t rows) noexcept : call_(ragged) {
+  explicit DenseCall(const Call& ragged) noexcept : DenseCall(ragged, 0, ragged.input(0).dims[0]) {}
+  DenseCall(const Call& ragged, std::int64_t first, std::int64_t rows) noexcept : call_(ragged) {
     std::size_t inputs = 0;
     for (std::size_t i = 0; i < ragged.inputs.size(); ++i)
       if (i != ragged_start) inputs_[inputs++] = batch_of(ragged.inputs[i], first, rows);
@@ -30,11 +30,11 @@ class DenseCall {
   DenseCall(const DenseCall&) = delete;
   DenseCall& operator=(const DenseCall&) = delete;
 
-  const OpCall& call() const noexcept { return call_; }
+  const Call& call() const noexcept { return call_; }
 
  private:
-  static TensorView batch_of(const TensorView& x, std::int64_t first, std::int64_t rows) noexcept {
-    TensorView batch = x;
+  static Tensor batch_of(const Tensor& x, std::int64_t first, std::int64_t rows) noexcept {
+    Tensor batch = x;
     if (!x.present()) return batch;
     batch.rank = x.rank + 1;
     batch.ranged = x.ranged << 1;
@@ -45,16 +45,16 @@ class DenseCall {
     batch.dims[0] = 1;
     batch.strides[0] = 0;
     batch.dims[1] = rows;
-    if (x.data != nullptr) batch.data = x.data + first * x.strides[0];
+    if (x.data != 0) batch.data += static_cast<std::uint64_t>(first * x.strides[0]);
     return batch;
   }
 
-  OpCall call_;
-  TensorView inputs_[6], outputs_[3];  // as many as the gradient has
+  Call call_;
+  Tensor inputs_[6], outputs_[3];  // as many as the gradient has
 };
 
 /// Bytes of scratch for Examples.
-inline std::uint64_t examples_bytes(const OpCall& call) noexcept {
+inline std::uint64_t examples_bytes(const Call& call) noexcept {
   return static_cast<std::uint64_t>((call.input(ragged_start).dims[0] + 7) / 8) * 64;
 }
 
@@ -67,7 +67,7 @@ class Examples {
   };
 
   /// Raises INDEX_RANGE for a start that is refused; no row is in an example then. `memory`: examples_bytes().
-  Examples(const OpCall& call, std::int64_t block, std::byte* memory, Context& context) noexcept
+  Examples(const Call& call, std::int64_t block, std::byte* memory, Context& context) noexcept
       : start_(call.input(ragged_start)), block_(block), first_block_(reinterpret_cast<std::int64_t*>(memory)) {
     const std::int64_t rows = call.input(0).dims[0], starts = start_.dims[0];
     if (rows == 0) return;
@@ -98,17 +98,17 @@ class Examples {
   }
 
  private:
-  const TensorView& start_;
+  const Tensor& start_;
   std::int64_t block_, count_ = 0, end_ = 0;
   std::int64_t* first_block_;
 };
 
 /// Rows of x from `first` on become `value`.
-inline void fill_rows_from(const TensorView& x, std::int64_t first, float value) noexcept {
+inline void fill_rows_from(const Tensor& x, std::int64_t first, float value) noexcept {
   if (!x.present() || first >= x.dims[0]) return;
   float values[256];
   std::ranges::fill(values, value);
-  const std::int64_t rows = row_count(x), n = row_length(x), part = std::ssize(values);
+  const std::int64_t rows = x.rows(), n = x.last(), part = std::ssize(values);
   for (std::int64_t row = rows / x.dims[0] * first; row < rows; ++row)
     for (std::int64_t at = 0; at < n; at += part) store_row(x, row, at, std::min(part, n - at), values);
 }

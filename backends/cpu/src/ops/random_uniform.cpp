@@ -9,16 +9,15 @@ namespace {
 
 constexpr std::int64_t most_elements = std::int64_t{1} << 34;  // then the counter's word would repeat
 
-Verdict accepts_random(const OpCall& call) {
-  const TensorView& y = call.output(0);
-  return element_count(y) <= most_elements ? Verdict::yes()
-                                           : Verdict::no(concat("y is ", describe(y), "; at most 2^34 elements are taken"));
+Verdict accepts_random(const Call& call) {
+  const Tensor& y = call.output(0);
+  return y.elements() <= most_elements ? Verdict::yes() : Verdict::no(concat("y is ", shape_text(y), "; at most 2^34 elements are taken"));
 }
 
 /// The numbers of one seed, step and salt.
 class Uniform {
  public:
-  Uniform(const OpCall& call, const TensorView& seed, const TensorView& step) noexcept
+  Uniform(const Call& call, const Tensor& seed, const Tensor& step) noexcept
       : key_{static_cast<std::uint32_t>(load_integer(seed, 0)), static_cast<std::uint32_t>(load_integer(seed, 1))},
         step_(static_cast<std::uint32_t>(load_integer(step, 0))),
         salt_(static_cast<std::uint32_t>(call.integer(QUERN_KEY_SALT))) {}
@@ -40,9 +39,9 @@ class Uniform {
 
 /// Calls each(row, first, count, buffer, i) for parts of rows, i being the row-major index of the first element.
 template <typename Each>
-void for_parts(const TensorView& y, Context& context, const Each& each) noexcept {
-  const std::int64_t n = row_length(y), parts = (n + map_part - 1) / map_part;
-  context.parallel(row_count(y) * parts, rows_a_part(std::min(n, map_part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+void for_parts(const Tensor& y, Context& context, const Each& each) noexcept {
+  const std::int64_t n = y.last(), parts = (n + map_part - 1) / map_part;
+  context.parallel(y.rows() * parts, rows_a_part(std::min(n, map_part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float numbers[map_part];
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i / parts, first = i % parts * map_part;
@@ -51,18 +50,18 @@ void for_parts(const TensorView& y, Context& context, const Each& each) noexcept
   });
 }
 
-void run_uniform(const OpCall& call, Context& context) noexcept {
+void run_uniform(const Call& call, Context& context) noexcept {
   const Uniform uniform(call, call.input(0), call.input(1));
-  const TensorView& y = call.output(0);
+  const Tensor& y = call.output(0);
   for_parts(y, context, [&](std::int64_t row, std::int64_t first, std::int64_t count, float* numbers, std::int64_t index) {
     uniform.fill(index, count, numbers);
     store_row(y, row, first, count, numbers);
   });
 }
 
-void run_dropout(const OpCall& call, Context& context) noexcept {
+void run_dropout(const Call& call, Context& context) noexcept {
   const Uniform uniform(call, call.input(1), call.input(2));
-  const TensorView &x = call.input(0), &y = call.output(0);
+  const Tensor &x = call.input(0), &y = call.output(0);
   const auto p = static_cast<float>(call.real(QUERN_KEY_P));
   for_parts(y, context, [&](std::int64_t row, std::int64_t first, std::int64_t count, float* numbers, std::int64_t index) {
     float values[map_part];

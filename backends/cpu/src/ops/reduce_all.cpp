@@ -11,32 +11,32 @@
 namespace quern::cpu {
 namespace {
 
-std::uint64_t scratch_reduce_all(const OpCall& call) noexcept { return static_cast<std::uint64_t>(element_parts(call.input(0)).count) * 8; }
+std::uint64_t scratch_reduce_all(const Call& call) noexcept { return static_cast<std::uint64_t>(element_parts(call.input(0)).count) * 8; }
 
 template <typename F>
-double sum_all(const TensorView& x, Context& context, const F& f) noexcept {
-  const auto sum = [&f](const TensorView& view, std::int64_t row, std::int64_t first, std::int64_t last) {
+double sum_all(const Tensor& x, Context& context, const F& f) noexcept {
+  const auto sum = [&f](const Tensor& view, std::int64_t row, std::int64_t first, std::int64_t last) {
     return row_sum(view, row, first, last, f);
   };
   return sum_parts(x, context, reinterpret_cast<double*>(context.scratch()), sum);
 }
 
-void run_sum(const OpCall& call, Context& context) noexcept {
+void run_sum(const Call& call, Context& context) noexcept {
   store_scalar(call.output(0), 0, static_cast<float>(sum_all(call.input(0), context, [](float x) { return x; })));
 }
-void run_mean(const OpCall& call, Context& context) noexcept {
+void run_mean(const Call& call, Context& context) noexcept {
   const double sum = sum_all(call.input(0), context, [](float x) { return x; });
-  store_scalar(call.output(0), 0, static_cast<float>(sum / static_cast<double>(element_count(call.input(0)))));
+  store_scalar(call.output(0), 0, static_cast<float>(sum / static_cast<double>(call.input(0).elements())));
 }
-void run_norm(const OpCall& call, Context& context) noexcept {
+void run_norm(const Call& call, Context& context) noexcept {
   store_scalar(call.output(0), 0, static_cast<float>(std::sqrt(sum_all(call.input(0), context, [](float x) { return x * x; }))));
 }
 
-void run_count(const OpCall& call, Context& context) noexcept {
-  const TensorView &a = call.input(0), &b = call.input(1), &count = call.output(0);
-  const std::int64_t n = row_length(a);
+void run_count(const Call& call, Context& context) noexcept {
+  const Tensor &a = call.input(0), &b = call.input(1), &count = call.output(0);
+  const std::int64_t n = a.last();
   std::atomic<std::int64_t> total{0};
-  context.parallel(row_count(a), rows_a_part(n, 65536), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  context.parallel(a.rows(), rows_a_part(n, 65536), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     std::int64_t equal = 0;
     for (std::int64_t row = begin; row < end; ++row) {
       const std::byte *left = row_pointer(a, row), *right = row_pointer(b, row);
@@ -45,7 +45,7 @@ void run_count(const OpCall& call, Context& context) noexcept {
     total.fetch_add(equal, std::memory_order_relaxed);
   });
   const std::int64_t value = total.load(std::memory_order_relaxed);
-  std::memcpy(count.data, &value, sizeof(value));
+  std::memcpy(bytes_of(count), &value, sizeof(value));
 }
 
 constexpr Kernel kernels_reduce_all[] = {

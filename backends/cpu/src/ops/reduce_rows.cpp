@@ -6,21 +6,20 @@ namespace {
 
 /// y[row] = f(row).
 template <typename F>
-void reduce(const OpCall& call, Context& context, const F& f) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
-  context.parallel(row_count(x), rows_a_part(row_length(x)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+void reduce(const Call& call, Context& context, const F& f) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  context.parallel(x.rows(), rows_a_part(x.last()), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t row = begin; row < end; ++row) store_scalar(y, row, static_cast<float>(f(x, row)));
   });
 }
 
-void run_max(const OpCall& call, Context& context) noexcept { reduce(call, context, largest); }
-void run_logsumexp(const OpCall& call, Context& context) noexcept {
-  reduce(call, context, [](const TensorView& x, std::int64_t row) { return log_sum_exp(x, row, portable::vectors); });
+void run_max(const Call& call, Context& context) noexcept { reduce(call, context, largest); }
+void run_logsumexp(const Call& call, Context& context) noexcept {
+  reduce(call, context, [](const Tensor& x, std::int64_t row) { return log_sum_exp(x, row, portable::vectors); });
 }
-void run_sum_rows(const OpCall& call, Context& context) noexcept {
-  reduce(call, context, [](const TensorView& x, std::int64_t row) {
-    return static_cast<float>(row_sum(x, row, 0, row_length(x), [](float v) { return v; }));
-  });
+void run_sum_rows(const Call& call, Context& context) noexcept {
+  reduce(call, context,
+         [](const Tensor& x, std::int64_t row) { return static_cast<float>(row_sum(x, row, 0, x.last(), [](float v) { return v; })); });
 }
 
 constexpr Kernel kernels_reduce_rows[] = {

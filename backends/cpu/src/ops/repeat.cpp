@@ -4,14 +4,14 @@
 namespace quern::cpu {
 namespace {
 
-void run_repeat(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
-  const std::int64_t n = row_length(y), length = row_length(x);
-  if (element_count(x) == 0) return;  // then y is empty too
-  context.parallel(row_count(y), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+void run_repeat(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  const std::int64_t n = y.last(), length = x.last();
+  if (x.elements() == 0) return;  // then y is empty too
+  context.parallel(y.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float buffer[map_part];
     for (std::int64_t row = begin; row < end; ++row) {
-      const std::byte* from = x.data;
+      const std::byte* from = bytes_of(x);
       for (std::int64_t e = 1, above = row; e < static_cast<std::int64_t>(y.rank); ++e) {
         const auto at = static_cast<std::uint32_t>(e);
         from += above % y.dim_from_end(at) % x.dim_from_end(at) * x.stride_from_end(at);
@@ -31,15 +31,15 @@ void run_repeat(const OpCall& call, Context& context) noexcept {
 }
 
 /// How often y repeats in x along the leading dims, all together.
-std::int64_t leading_repeats(const TensorView& x, const TensorView& y) noexcept {
+std::int64_t leading_repeats(const Tensor& x, const Tensor& y) noexcept {
   std::int64_t count = 1;
   for (std::uint32_t e = 1; e < x.rank; ++e) count *= x.dim_from_end(e) / y.dim_from_end(e);
   return count;
 }
 
 /// The row of x that the repeat `r` of row `row` of y is.
-const std::byte* repeated_row(const TensorView& x, const TensorView& y, std::int64_t row, std::int64_t r) noexcept {
-  const std::byte* from = x.data;
+const std::byte* repeated_row(const Tensor& x, const Tensor& y, std::int64_t row, std::int64_t r) noexcept {
+  const std::byte* from = bytes_of(x);
   for (std::uint32_t e = 1; e < x.rank; ++e) {
     const std::int64_t size = y.dim_from_end(e), repeats = x.dim_from_end(e) / size;
     from += (r % repeats * size + row % size) * x.stride_from_end(e);
@@ -49,10 +49,10 @@ const std::byte* repeated_row(const TensorView& x, const TensorView& y, std::int
   return from;
 }
 
-void run_sum_to(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
-  const std::int64_t n = row_length(y), length = row_length(x), parts = (n + map_part - 1) / map_part, repeats = leading_repeats(x, y);
-  context.parallel(row_count(y) * parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+void run_sum_to(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  const std::int64_t n = y.last(), length = x.last(), parts = (n + map_part - 1) / map_part, repeats = leading_repeats(x, y);
+  context.parallel(y.rows() * parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float buffer[map_part];
     double total[map_part];
     for (std::int64_t i = begin; i < end; ++i) {

@@ -7,23 +7,23 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_rms_norm(const OpCall& call) {
-  const TensorView& weight = call.input(1);
-  return !weight.present() || rows_are_packed(weight) ? Verdict::yes() : Verdict::no("weight is not packed");
+Verdict accepts_rms_norm(const Call& call) {
+  const Tensor& weight = call.input(1);
+  return !weight.present() || has_packed_rows(weight) ? Verdict::yes() : Verdict::no("weight is not packed");
 }
 
-std::uint64_t scratch_rms_norm(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count;
+std::uint64_t scratch_rms_norm(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(call.input(0).last()) * 4 * call.thread_count;
 }
 
 template <Isa isa>
-void run_rms_norm(const OpCall& call, Context& context) noexcept {
+void run_rms_norm(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
+  const Tensor &x = call.input(0), &weight = call.input(1), &y = call.output(0);
   const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON)), offset = static_cast<float>(call.real(QUERN_KEY_WEIGHT_OFFSET));
-  const std::int64_t n = row_length(x);
-  const auto* w = weight.present() ? reinterpret_cast<const float*>(weight.data) : nullptr;
-  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+  const std::int64_t n = x.last();
+  const auto* w = weight.present() ? sdk::at<const float>(weight.data) : nullptr;
+  context.parallel(x.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float* buffer = reinterpret_cast<float*>(context.scratch()) + thread * n;
     for (std::int64_t row = begin; row < end; ++row) {
       float* to = output_row(y, row, buffer);

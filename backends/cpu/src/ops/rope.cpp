@@ -17,7 +17,7 @@ struct Sections {
   bool used;
 };
 
-Sections sections_of(const OpCall& call) noexcept {
+Sections sections_of(const Call& call) noexcept {
   const std::int64_t sizes[4] = {call.integer(QUERN_KEY_SECTION0), call.integer(QUERN_KEY_SECTION1), call.integer(QUERN_KEY_SECTION2),
                                  call.integer(QUERN_KEY_SECTION3)};
   Sections s{};
@@ -27,16 +27,16 @@ Sections sections_of(const OpCall& call) noexcept {
   return s;
 }
 
-Verdict accepts(const OpCall& call) {
-  const TensorView &x = call.input(0), &table = call.input(2);
+Verdict accepts(const Call& call) {
+  const Tensor &x = call.input(0), &table = call.input(2);
   if (table.strides[2] != 4 || table.strides[1] != 8) return Verdict::no("the rows of table are not packed");
   if (x.dims[2] > max_head) return Verdict::no(concat("a head has ", x.dims[2], " elements; at most ", max_head, " are taken"));
   return Verdict::yes();
 }
 
 /// (cos, sin) of each pair for one token, or false if a position lies outside the table.
-bool angles(const OpCall& call, const Sections& sections, std::int64_t token, float* both) noexcept {
-  const TensorView &position = call.input(1), &table = call.input(2);
+bool angles(const Call& call, const Sections& sections, std::int64_t token, float* both) noexcept {
+  const Tensor &position = call.input(1), &table = call.input(2);
   const std::int64_t pairs = table.dims[1];
   std::int64_t done = 0;
   for (int s = 0; s < 4 && done < pairs; ++s) {
@@ -44,7 +44,7 @@ bool angles(const OpCall& call, const Sections& sections, std::int64_t token, fl
     if (end <= done) continue;
     const std::int64_t p = load_integer(position, sections.used ? s * position.dims[1] + token : token);
     if (p < 0 || p >= table.dims[0]) return false;
-    __builtin_memcpy(both + 2 * done, table.data + p * table.strides[0] + done * 8, static_cast<std::size_t>(end - done) * 8);
+    __builtin_memcpy(both + 2 * done, bytes_of(table) + p * table.strides[0] + done * 8, static_cast<std::size_t>(end - done) * 8);
     done = end;
   }
   return true;
@@ -61,11 +61,11 @@ void rotate(const float* both, std::int64_t pairs, bool split_halves, bool inver
   }
 }
 
-void run(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
+void run(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
   const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, x.dims[1] * x.dims[2]));
   context.parallel(x.dims[0], grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    for (std::int64_t t = begin; t < end; ++t) rope_row(call, t, y.data + t * y.strides[0], context);
+    for (std::int64_t t = begin; t < end; ++t) rope_row(call, t, bytes_of(y) + t * y.strides[0], context);
   });
 }
 
@@ -73,8 +73,8 @@ constexpr Kernel kernels[] = {{QUERN_OP_ROPE, "rope.portable", Isa::baseline, ac
 
 }  // namespace
 
-void rope_row(const OpCall& call, std::int64_t t, std::byte* to, Context& context) noexcept {
-  const TensorView &x = call.input(0), &y = call.output(0);
+void rope_row(const Call& call, std::int64_t t, std::byte* to, Context& context) noexcept {
+  const Tensor &x = call.input(0), &y = call.output(0);
   const std::int64_t heads = x.dims[1], n = x.dims[2], pairs = call.input(2).dims[1];
   const bool split_halves = call.integer(QUERN_KEY_MODE) == 1, inverse = call.integer(QUERN_KEY_INVERSE) != 0;
   float both[max_head], head[max_head];
@@ -82,7 +82,7 @@ void rope_row(const OpCall& call, std::int64_t t, std::byte* to, Context& contex
   if (!inside) context.fault(QUERN_FAULT_INDEX_RANGE);
   for (std::int64_t h = 0; h < heads; ++h) {
     if (inside) {
-      load_floats(x.data + t * x.strides[0] + h * x.strides[1], x.dtype, x.strides[2], 0, n, head);
+      load_floats(bytes_of(x) + t * x.strides[0] + h * x.strides[1], x.dtype, x.strides[2], 0, n, head);
       rotate(both, pairs, split_halves, inverse, head);
     } else {
       std::fill(head, head + n, 0.0f);

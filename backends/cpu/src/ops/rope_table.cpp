@@ -30,7 +30,7 @@ double dynamic_factor(double factor, double count, double context) noexcept {
   return factor * std::max(count, context) / context - factor + 1;
 }
 
-double frequency(const OpCall& call, std::int64_t pair, std::int64_t pairs, std::int64_t count) noexcept {
+double frequency(const Call& call, std::int64_t pair, std::int64_t pairs, std::int64_t count) noexcept {
   const double d = 2.0 * static_cast<double>(pairs), factor = call.real(QUERN_KEY_FACTOR);
   const auto context = static_cast<double>(call.integer(QUERN_KEY_ORIGINAL_CONTEXT));
   const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);
@@ -57,8 +57,8 @@ double frequency(const OpCall& call, std::int64_t pair, std::int64_t pairs, std:
   return f;
 }
 
-void run_rope_table(const OpCall& call, Context& context) noexcept {
-  const TensorView& table = call.output(0);
+void run_rope_table(const Call& call, Context& context) noexcept {
+  const Tensor& table = call.output(0);
   const std::int64_t count = call.input(0).present() ? load_integer(call.input(0), 0) : table.dims[0];
   const std::int64_t positions = std::clamp<std::int64_t>(count, 0, table.dims[0]);
   const std::int64_t pairs = table.dims[1];
@@ -69,7 +69,7 @@ void run_rope_table(const OpCall& call, Context& context) noexcept {
       for (std::int64_t p = 0; p < positions; ++p) {
         const double angle = (first + static_cast<double>(p)) * f;
         const float both[2] = {static_cast<float>(std::cos(angle) * mscale), static_cast<float>(std::sin(angle) * mscale)};
-        store_floats(table.data + p * table.strides[0] + pair * table.strides[1], QUERN_F32, table.strides[2], 0, 2, both);
+        store_floats(bytes_of(table) + p * table.strides[0] + pair * table.strides[1], QUERN_F32, table.strides[2], 0, 2, both);
       }
     }
   });

@@ -25,8 +25,8 @@ inline std::int64_t row_groups_bytes(std::int64_t positions, std::int64_t groups
 
 /// Groups positions [0, element count of index) that live(position) lets through. Calls stray(value) for each index that is no group.
 template <typename Live, typename Stray>
-RowGroups group_rows(const TensorView& index, std::int64_t groups, std::byte* memory, const Live& live, const Stray& stray) noexcept {
-  const std::int64_t positions = element_count(index);
+RowGroups group_rows(const Tensor& index, std::int64_t groups, std::byte* memory, const Live& live, const Stray& stray) noexcept {
+  const std::int64_t positions = index.elements();
   RowGroups g{};
   g.order = reinterpret_cast<std::int64_t*>(memory);
   g.starts = g.order + positions;

@@ -15,14 +15,14 @@ namespace {
 
 enum { temperature_param = 0, top_k_param = 1, top_p_param = 2, min_p_param = 3, param_count = 8 };
 
-Verdict accepts(const OpCall& call) {
-  const TensorView& x = call.input(0);
-  if (!rows_are_packed(x)) return Verdict::no("the rows of x are not packed");
-  if (row_length(x) > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
+Verdict accepts(const Call& call) {
+  const Tensor& x = call.input(0);
+  if (!has_packed_rows(x)) return Verdict::no("the rows of x are not packed");
+  if (x.last() > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
   return Verdict::yes();
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+std::uint64_t scratch(const Call& call) noexcept { return static_cast<std::uint64_t>(call.input(0).last()) * 8 * call.thread_count; }
 
 /// The first token whose logit is `greatest`, the row's maximum; 0 if all are -inf or NaN.
 std::int32_t best_token(const float* x, std::int64_t n, float greatest) noexcept {
@@ -45,10 +45,10 @@ std::int32_t draw(const float* x, std::int64_t n, std::int32_t* ids, const Filte
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &x = call.input(0), &params = call.input(1), &seed = call.input(2), &token = call.output(0), &logprob = call.output(1);
-  const std::int64_t n = row_length(x);
+  const Tensor &x = call.input(0), &params = call.input(1), &seed = call.input(2), &token = call.output(0), &logprob = call.output(1);
+  const std::int64_t n = x.last();
   context.parallel(x.dims[0], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     auto* ids = reinterpret_cast<std::int32_t*>(context.scratch()) + thread * 2 * n;
     auto* powers = reinterpret_cast<float*>(ids + n);
@@ -72,8 +72,8 @@ void run(const OpCall& call, Context& context) noexcept {
         sum = vectors.exp_sum(powers, best, n, powers);
       }
       const float log_probability = logits[chosen] - best - std::log(sum);
-      __builtin_memcpy(token.data + row * token.strides[0], &chosen, 4);
-      __builtin_memcpy(logprob.data + row * logprob.strides[0], &log_probability, 4);
+      __builtin_memcpy(bytes_of(token) + row * token.strides[0], &chosen, 4);
+      __builtin_memcpy(bytes_of(logprob) + row * logprob.strides[0], &log_probability, 4);
     }
   });
 }

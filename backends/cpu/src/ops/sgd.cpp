@@ -4,9 +4,9 @@
 namespace quern::cpu {
 namespace {
 
-void run_sgd(const OpCall& call, Context& context) noexcept {
+void run_sgd(const Call& call, Context& context) noexcept {
   const Vectors& vectors = portable::vectors;
-  TensorView gradient = call.input(0), w = call.output(0), momentum = call.output(1);
+  Tensor gradient = call.input(0), w = call.output(0), momentum = call.output(1);
   const float lr = load_scalar(call.input(1), 0), scale = call.input(2).present() ? load_scalar(call.input(2), 0) : 1.0f;
   const auto factor = static_cast<float>(call.real(QUERN_KEY_MOMENTUM)), decay = static_cast<float>(call.real(QUERN_KEY_WEIGHT_DECAY));
   make_rows({&gradient, &w, &momentum}, call.predicate.present());

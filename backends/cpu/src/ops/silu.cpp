@@ -5,7 +5,7 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run(const Call& call, Context& context) noexcept {
   map_rows(call.input(0), call.output(0), context, vectors_of(isa).silu);
 }
 

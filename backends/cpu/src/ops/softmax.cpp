@@ -14,8 +14,8 @@ namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-std::uint64_t scratch_softmax(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
+std::uint64_t scratch_softmax(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(call.input(0).last()) * 8 * call.thread_count;
 }
 
 struct Settings {
@@ -33,9 +33,9 @@ std::int64_t held_sum(std::int64_t a, std::int64_t b) noexcept {
 }
 
 /// The row with everything applied; what is hidden is -inf.
-void make_scores(const OpCall& call, const Vectors& vectors, const Settings& s, std::int64_t row, float* scores, float* mask_row) noexcept {
-  const TensorView &x = call.input(0), &mask = call.input(1);
-  const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)),
+void make_scores(const Call& call, const Vectors& vectors, const Settings& s, std::int64_t row, float* scores, float* mask_row) noexcept {
+  const Tensor &x = call.input(0), &mask = call.input(1);
+  const std::int64_t n = x.last(), queries = std::max<std::int64_t>(1, x.dim_from_end(1)),
                      heads = std::max<std::int64_t>(1, x.dim_from_end(2));
   const std::int64_t query = row % queries, head = row / queries % heads;
   const std::int64_t end = s.causal ? std::clamp<std::int64_t>(held_sum(s.query_offset, query + 1), 0, n) : n;
@@ -52,10 +52,10 @@ void make_scores(const OpCall& call, const Vectors& vectors, const Settings& s, 
 }
 
 template <Isa isa>
-void run_softmax(const OpCall& call, Context& context) noexcept {
+void run_softmax(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &x = call.input(0), &sinks = call.input(2), &y = call.output(0);
-  const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)),
+  const Tensor &x = call.input(0), &sinks = call.input(2), &y = call.output(0);
+  const std::int64_t n = x.last(), queries = std::max<std::int64_t>(1, x.dim_from_end(1)),
                      heads = std::max<std::int64_t>(1, x.dim_from_end(2));
   const Settings s{static_cast<float>(call.real(QUERN_KEY_SCALE)),
                    static_cast<float>(call.real(QUERN_KEY_SOFTCAP)),
@@ -63,7 +63,7 @@ void run_softmax(const OpCall& call, Context& context) noexcept {
                    call.integer(QUERN_KEY_CAUSAL) != 0,
                    call.integer(QUERN_KEY_QUERY_OFFSET),
                    call.integer(QUERN_KEY_WINDOW)};
-  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+  context.parallel(x.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float *scores = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *mask_row = scores + n;
     for (std::int64_t row = begin; row < end; ++row) {
       make_scores(call, vectors, s, row, scores, mask_row);

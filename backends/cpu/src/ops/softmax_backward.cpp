@@ -6,17 +6,17 @@
 namespace quern::cpu {
 namespace {
 
-std::uint64_t scratch_softmax_backward(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
+std::uint64_t scratch_softmax_backward(const Call& call) noexcept {
+  return static_cast<std::uint64_t>(call.input(0).last()) * 8 * call.thread_count;
 }
 
 template <Isa isa>
-void run_softmax_backward(const OpCall& call, Context& context) noexcept {
+void run_softmax_backward(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &y = call.input(0), &dy = call.input(1), &dx = call.output(0);
-  const std::int64_t n = row_length(y);
+  const Tensor &y = call.input(0), &dy = call.input(1), &dx = call.output(0);
+  const std::int64_t n = y.last();
   const auto scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
-  context.parallel(row_count(y), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+  context.parallel(y.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float *own = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *second = own + n;
     for (std::int64_t row = begin; row < end; ++row) {
       const float *p = row_floats(vectors, y, row, own), *d = row_floats(vectors, dy, row, second);

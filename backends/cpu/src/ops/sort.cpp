@@ -9,13 +9,12 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts_rows(const OpCall& call) {
-  if (row_length(call.input(0)) > std::numeric_limits<std::int32_t>::max())
-    return Verdict::no("the rows of x are longer than an i32 counts");
+Verdict accepts_rows(const Call& call) {
+  if (call.input(0).last() > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
   return Verdict::yes();
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+std::uint64_t scratch(const Call& call) noexcept { return static_cast<std::uint64_t>(call.input(0).last()) * 8 * call.thread_count; }
 
 /// A total order, so that any sort is stable.
 struct Before {
@@ -29,10 +28,10 @@ struct Before {
   }
 };
 
-void sort_rows(const OpCall& call, Context& context, std::int64_t count, bool descending) noexcept {
-  const TensorView &x = call.input(0), &value = call.output(0), &index = call.output(1);
-  const std::int64_t n = row_length(x);
-  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+void sort_rows(const Call& call, Context& context, std::int64_t count, bool descending) noexcept {
+  const Tensor &x = call.input(0), &value = call.output(0), &index = call.output(1);
+  const std::int64_t n = x.last();
+  context.parallel(x.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     auto* buffer = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n;
     auto* ids = reinterpret_cast<std::int32_t*>(buffer + n);
     for (std::int64_t row = begin; row < end; ++row) {
@@ -48,10 +47,10 @@ void sort_rows(const OpCall& call, Context& context, std::int64_t count, bool de
   });
 }
 
-void run_sort(const OpCall& call, Context& context) noexcept {
-  sort_rows(call, context, row_length(call.input(0)), call.integer(QUERN_KEY_DESCENDING) != 0);
+void run_sort(const Call& call, Context& context) noexcept {
+  sort_rows(call, context, call.input(0).last(), call.integer(QUERN_KEY_DESCENDING) != 0);
 }
-void run_top_k(const OpCall& call, Context& context) noexcept { sort_rows(call, context, call.integer(QUERN_KEY_K), true); }
+void run_top_k(const Call& call, Context& context) noexcept { sort_rows(call, context, call.integer(QUERN_KEY_K), true); }
 
 constexpr Kernel kernels[] = {
     {QUERN_OP_SORT, "sort.portable", Isa::baseline, accepts_rows, run_sort, scratch},

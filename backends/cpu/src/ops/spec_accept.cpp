@@ -6,8 +6,8 @@
 namespace quern::cpu {
 namespace {
 
-void run_spec_accept(const OpCall& call, Context& context) noexcept {
-  const TensorView &draft = call.input(0), &target = call.input(1), &live = call.input(2), &token = call.output(0), &count = call.output(1);
+void run_spec_accept(const Call& call, Context& context) noexcept {
+  const Tensor &draft = call.input(0), &target = call.input(1), &live = call.input(2), &token = call.output(0), &count = call.output(1);
   const std::int64_t k = draft.dims[1];
   context.parallel(draft.dims[0], 64, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -21,7 +21,7 @@ void run_spec_accept(const OpCall& call, Context& context) noexcept {
         const auto value = i < accepted ? static_cast<std::int32_t>(load_integer(target, row * (k + 1) + i)) : -1;
         __builtin_memcpy(row_pointer(token, row) + i * token.strides[1], &value, 4);
       }
-      __builtin_memcpy(count.data + row * count.strides[0], &accepted, 4);
+      __builtin_memcpy(bytes_of(count) + row * count.strides[0], &accepted, 4);
     }
   });
 }

@@ -9,4 +9,8 @@ namespace quern::cpu {
 #include "cpu_op_tables.def"
 #undef QUERN_CPU_TABLE
 
+// A row's `with` (quern_formats.h) in parentheses, spread to the arguments of a macro.
+#define QUERN_CPU_SPREAD(...) __VA_ARGS__
+#define QUERN_CPU_EXPAND(macro, ...) macro(__VA_ARGS__)
+
 }  // namespace quern::cpu

@@ -6,19 +6,19 @@
 namespace quern::cpu {
 namespace {
 
-void run_neg(const OpCall& call, Context& context) noexcept {
+void run_neg(const Call& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [](float x) { return -x; });
 }
-void run_sqr(const OpCall& call, Context& context) noexcept {
+void run_sqr(const Call& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [](float x) { return x * x; });
 }
-void run_sqrt(const OpCall& call, Context& context) noexcept {
+void run_sqrt(const Call& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [](float x) { return std::sqrt(x); });
 }
-void run_abs(const OpCall& call, Context& context) noexcept {
+void run_abs(const Call& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [](float x) { return std::fabs(x); });
 }
-void run_clamp(const OpCall& call, Context& context) noexcept {
+void run_clamp(const Call& call, Context& context) noexcept {
   const auto low = static_cast<float>(call.real(QUERN_KEY_MIN)), high = static_cast<float>(call.real(QUERN_KEY_MAX));
   map_elements(call.input(0), call.output(0), context, [low, high](float x) { return x < low ? low : x > high ? high : x; });
 }

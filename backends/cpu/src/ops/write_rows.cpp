@@ -10,10 +10,10 @@ namespace quern::cpu {
 namespace {
 
 template <bool add>
-void write_row(const TensorView& x, std::int64_t i, const TensorView& table, std::int64_t row) noexcept {
+void write_row(const Tensor& x, std::int64_t i, const Tensor& table, std::int64_t row) noexcept {
   constexpr std::int64_t part = 256;  // a multiple of every block
   float values[part], before[part];
-  const std::int64_t n = row_length(x);
+  const std::int64_t n = x.last();
   for (std::int64_t first = 0; first < n; first += part) {
     const std::int64_t count = std::min(part, n - first);
     load_row(x, i, first, count, values);
@@ -26,8 +26,8 @@ void write_row(const TensorView& x, std::int64_t i, const TensorView& table, std
 }
 
 template <bool add>
-void run(const OpCall& call, Context& context) noexcept {
-  const TensorView &x = call.input(0), &index = call.input(1), &table = call.output(0);
+void run(const Call& call, Context& context) noexcept {
+  const Tensor &x = call.input(0), &index = call.input(1), &table = call.output(0);
   const std::int64_t rows = table.dims[0], shards = std::min<std::int64_t>(rows, std::int64_t{4} * context.thread_count());
   context.parallel(shards, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t shard = begin; shard < end; ++shard)

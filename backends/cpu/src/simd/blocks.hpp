@@ -92,7 +92,7 @@ struct RowBf16 {
 struct RowQ40 {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + b * 18;
+    const Byte* p = row + b * block_bytes_of<QUERN_Q4_0>;
     const Lanes d = broadcast(load_half(p));
     const __m128i codes = load_bytes(p + 2);
 #if defined(QUERN_CPU_ISA_avx512)
@@ -109,7 +109,7 @@ struct RowQ40 {
 struct RowQ41 {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + b * 20;
+    const Byte* p = row + b * block_bytes_of<QUERN_Q4_1>;
     const auto [d, m] = load_scale_pair(p);
     const __m128i codes = load_bytes(p + 4);
 #if defined(QUERN_CPU_ISA_avx512)
@@ -126,7 +126,7 @@ struct RowQ41 {
 struct RowQ50 {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + b * 22;
+    const Byte* p = row + b * block_bytes_of<QUERN_Q5_0>;
     const Lanes d = broadcast(load_half(p));
     const std::uint32_t fifth = word_at(p + 2);
     const __m128i codes = load_bytes(p + 6);
@@ -137,7 +137,7 @@ struct RowQ50 {
 struct RowQ51 {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + b * 24;
+    const Byte* p = row + b * block_bytes_of<QUERN_Q5_1>;
     const auto [d, m] = load_scale_pair(p);
     const std::uint32_t fifth = word_at(p + 4);
     const __m128i codes = load_bytes(p + 8);
@@ -148,7 +148,7 @@ struct RowQ51 {
 struct RowQ80 {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + b * 34;
+    const Byte* p = row + b * block_bytes_of<QUERN_Q8_0>;
     const Lanes d = broadcast(load_half(p));
     low = mul(from_signed(load_bytes(p + 2)), d);
     high = mul(from_signed(load_bytes(p + 18)), d);
@@ -166,7 +166,7 @@ QUERN_CPU_INLINE void sub_scale(const Byte* p, int j, Lanes& scale, Lanes& minim
 struct RowQ4K {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + (b >> 3) * 144;
+    const Byte* p = row + (b >> 3) * block_bytes_of<QUERN_Q4_K>;
     const int j = static_cast<int>(b & 7);
     Lanes scale, minimum;
     sub_scale(p, j, scale, minimum);
@@ -190,7 +190,7 @@ struct RowQ5K {
     return _mm_or_si128(shift_bits(load_bytes(low), (j & 1) * 4, 15), fifth);
   }
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + (b >> 3) * 176;
+    const Byte* p = row + (b >> 3) * block_bytes_of<QUERN_Q5_K>;
     const int j = static_cast<int>(b & 7);
     Lanes scale, minimum;
     sub_scale(p, j, scale, minimum);
@@ -202,7 +202,7 @@ struct RowQ5K {
 struct RowQ6K {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + (b >> 3) * 210;
+    const Byte* p = row + (b >> 3) * block_bytes_of<QUERN_Q6_K>;
     const int j = static_cast<int>(b & 7), half = j >> 2, nibble = (j >> 1) & 1, part = j & 1;
     const Byte *q = p + 64 * half + 32 * part, *h = p + 128 + 32 * half;
     const int shift = 4 * nibble, pair = 4 * nibble + 2 * part;
@@ -261,7 +261,7 @@ struct RowQ8Z {
 struct RowQ8Whole {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + (b >> 2) * 132;
+    const Byte* p = row + (b >> 2) * block_bytes_of<QUERN_Q8_128>;
     const Lanes d = broadcast(__builtin_bit_cast(float, word_at(p)));
     const Byte* codes = p + 4 + (b & 3) * 32;
     low = mul(from_signed(load_bytes(codes)), d);
@@ -273,16 +273,7 @@ struct RowQ8Whole {
 template <quern_dtype Format>
 struct RowByCodec {
   static constexpr bool plain = false;
-  static constexpr std::int64_t parts = [] {
-    for (const quern_format& format : quern_formats)
-      if (format.id == Format) return format.block_elements / 32;
-    return 0u;  // no such format: a division by it does not compile
-  }();
-  static constexpr std::int64_t block_bytes = [] {
-    for (const quern_format& format : quern_formats)
-      if (format.id == Format) return format.block_bytes;
-    return 0u;
-  }();
+  static constexpr std::int64_t parts = block_elements_of<Format> / 32, block_bytes = block_bytes_of<Format>;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
     alignas(64) float values[32];
     decode_part(Format, reinterpret_cast<const std::byte*>(row + b / parts * block_bytes), static_cast<int>(b % parts), values);
@@ -302,7 +293,7 @@ struct RowF8 {
     return mul(from_halves(_mm256_or_si256(_mm256_or_si256(sign, nan), _mm256_slli_epi16(size, 7))), broadcast(256.0f));
   }
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + (b >> 2) * 132;
+    const Byte* p = row + (b >> 2) * block_bytes_of<QUERN_F8_128>;
     const Lanes d = broadcast(__builtin_bit_cast(float, word_at(p)));
     const Byte* codes = p + 4 + (b & 3) * 32;
     low = mul(sixteen(codes), d);
@@ -324,7 +315,7 @@ struct RowTable {
   }
 #endif
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
-    const Byte* p = row + (b >> 1) * 36;
+    const Byte* p = row + (b >> 1) * block_bytes_of<QUERN_NF4_64>;
 #if defined(QUERN_CPU_ISA_avx2)
     const Lanes d = broadcast(__builtin_bit_cast(float, word_at(p)));
     const __m128i codes = load_bytes(p + 4 + (b & 1) * 16);

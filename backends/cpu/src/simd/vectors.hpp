@@ -1,6 +1,6 @@
 // What is compiled once for each instruction set: work on rows of f32 and on weight blocks, behind one table of functions.
 //
-// Files in this folder see no TensorView and call no standard-library template: an inline function compiled with AVX flags could
+// Files in this folder see no Tensor and call no standard-library template: an inline function compiled with AVX flags could
 // be the copy that the linker keeps for all. A test holds their objects to that. All sums run in 16 lanes in one order
 // (lanes.hpp), so avx2 and avx512 give the same bits; portable multiplies and adds where these fuse.
 #pragma once

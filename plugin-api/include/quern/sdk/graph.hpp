@@ -54,12 +54,16 @@ struct ElementSize {
   std::uint64_t elements;
   std::uint64_t bytes;
 };
-inline ElementSize element_size(quern_dtype dtype) {
+/// For kernels, which cannot throw: zeros for a dtype that is newer than this header.
+inline ElementSize find_element_size(quern_dtype dtype) noexcept {
   for (const PlainDtype& plain : plain_dtypes)
     if (plain.id == dtype) return {1, plain.bytes};
-  for (const quern_format& format : quern_formats) {
+  for (const quern_format& format : quern_formats)
     if (format.id == dtype) return {format.block_elements, format.block_bytes};
-  }
+  return {};
+}
+inline ElementSize element_size(quern_dtype dtype) {
+  if (const ElementSize size = find_element_size(dtype); size.bytes != 0) return size;
   throw Failure(QUERN_UNSUPPORTED, concat("element type ", dtype, " is newer than this plugin"), 4);
 }
 

@@ -25,7 +25,10 @@ struct Tensor {
   const char* name = "";
 
   bool present() const noexcept { return dtype != QUERN_DTYPE_NONE; }
-  std::int64_t last() const noexcept { return rank == 0 ? 1 : dims[rank - 1]; }
+  /// dims[rank - 1 - from_end]; 1 beyond the rank, so that a missing leading dim reads as 1. Its stride there is 0.
+  std::int64_t dim_from_end(std::uint32_t from_end) const noexcept { return from_end < rank ? dims[rank - 1 - from_end] : 1; }
+  std::int64_t stride_from_end(std::uint32_t from_end) const noexcept { return from_end < rank ? strides[rank - 1 - from_end] : 0; }
+  std::int64_t last() const noexcept { return dim_from_end(0); }
   std::int64_t elements() const noexcept {
     std::int64_t n = 1;
     for (std::uint32_t d = 0; d < rank; ++d) n *= dims[d];
@@ -47,9 +50,10 @@ inline bool is_block(quern_dtype dtype) noexcept {
 }
 
 /// Whether it lies in row-major order without gaps, at the dims that it has now.
-inline bool is_contiguous(const Tensor& t) {
+inline bool is_contiguous(const Tensor& t) noexcept {
   if (t.elements() == 0) return true;  // whatever its strides
-  const ElementSize size = element_size(t.dtype);
+  const ElementSize size = find_element_size(t.dtype);
+  if (size.bytes == 0) return false;
   std::int64_t step = static_cast<std::int64_t>(size.bytes);
   for (std::uint32_t d = t.rank; d-- > 0;) {
     const std::int64_t n = d + 1 == t.rank ? t.dims[d] / static_cast<std::int64_t>(size.elements) : t.dims[d];
@@ -58,9 +62,10 @@ inline bool is_contiguous(const Tensor& t) {
   }
   return true;
 }
-/// Whether the elements of each row lie next to each other.
-inline bool has_packed_rows(const Tensor& t) {
-  return t.rank == 0 || t.last() <= 1 || t.strides[t.rank - 1] == static_cast<std::int64_t>(element_size(t.dtype).bytes);
+/// Whether the elements of each row, or its blocks, lie next to each other.
+inline bool has_packed_rows(const Tensor& t) noexcept {
+  const ElementSize size = find_element_size(t.dtype);
+  return t.last() <= static_cast<std::int64_t>(size.elements) || t.stride_from_end(0) == static_cast<std::int64_t>(size.bytes);
 }
 
 /// "[2, up to 3] f32"

@@ -1,7 +1,7 @@
-// Codes of 4, 5 and 6 bits in panels of 8 rows: how 32 consecutive k of 8 rows lie, how they are packed and read.
+// Codes of 4, 5, 6 and 8 bits in panels of 8 rows: how 32 consecutive k of 8 rows lie, how they are packed and read.
 //
 // A vector of 32 bytes holds 4 consecutive k of 8 rows: byte 4 row + i. Vector t is k = 4 t .. 4 t + 3 of the 32; t / 4 is its half.
-// The eight vectors of codes are stored in 4, 5 or 6 vectors s0, s1 .. without a bit to spare:
+// The eight vectors of codes are stored in 4, 5, 6 or 8 vectors s0, s1 .. without a bit to spare:
 //   4 bits   s(t) has vector t in its low nibbles and t + 4 in its high ones
 //   5 bits   s0 .. s4 have vectors 0, 1, 4, 5, 3 in the low five bits; vectors 2, 6 and 7 are spread over the fifteen bits above
 //   6 bits   for each half, three have its vectors 0, 1, 2 in the low six bits, and two bits each of its vector 3 above
@@ -149,6 +149,23 @@ struct Codes<6> {
         w[3] |= (s >> 6 & each(3)) << (4 - 2 * i);
       }
     }
+  }
+};
+
+template <>
+struct Codes<8> {
+  static constexpr int bytes = 256;
+
+  template <bool Stored, class Use>
+  QUERN_AVX2_INLINE static void read(const Byte* from, Use&& use) {
+#pragma GCC unroll 8
+    for (int t = 0; t < 8; ++t) use(t, load(from + 32 * t));
+  }
+  QUERN_AVX2_INLINE static void pack(const __m256i (&v)[8], Byte* to) {
+    for (int t = 0; t < 8; ++t) store(to + 32 * t, v[t]);
+  }
+  static void unpack(const Byte* from, int row, std::uint32_t w[8]) {
+    for (int t = 0; t < 8; ++t) w[t] = stored_word(from, t, row);
   }
 };
 

@@ -243,7 +243,7 @@ struct KEngine {
       if (rows < 8) __builtin_memset(at, 0, codes_at);
       else if (!has_mins) __builtin_memset(at + d_at + 16, 0, 16);
       for (std::int64_t row = 0; row < rows; ++row) {
-        const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + i * Format::block_bytes;
+        const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + i * block_bytes_of<Format::dtype>;
         Byte scales[16], mins[8];
         std::uint16_t d, dm;
         Format::read(block, codes[row], scales, mins, d, dm);

@@ -1,6 +1,6 @@
-// Q4_0: see legacy_blocks.hpp.
+// Q4_0: see blocks32.hpp.
+#include "blocks32.hpp"
 #include "layouts.hpp"
-#include "legacy_blocks.hpp"
 
 namespace quern::cpu::avx2::packed {
 namespace {
@@ -14,6 +14,6 @@ struct Q40 {
 
 }  // namespace
 
-PackedLayout q4_0_layout() noexcept { return LegacyEngine<Q40>::layout(); }
+PackedLayout q4_0_layout() noexcept { return Engine32<Q40>::layout(); }
 
 }  // namespace quern::cpu::avx2::packed

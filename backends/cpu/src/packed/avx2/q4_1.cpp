@@ -1,6 +1,6 @@
-// Q4_1: see legacy_blocks.hpp.
+// Q4_1: see blocks32.hpp.
+#include "blocks32.hpp"
 #include "layouts.hpp"
-#include "legacy_blocks.hpp"
 
 namespace quern::cpu::avx2::packed {
 namespace {
@@ -14,6 +14,6 @@ struct Q41 {
 
 }  // namespace
 
-PackedLayout q4_1_layout() noexcept { return LegacyEngine<Q41>::layout(); }
+PackedLayout q4_1_layout() noexcept { return Engine32<Q41>::layout(); }
 
 }  // namespace quern::cpu::avx2::packed

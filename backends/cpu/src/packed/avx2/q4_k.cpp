@@ -8,7 +8,7 @@ namespace {
 struct Q4K {
   static constexpr quern_dtype dtype = QUERN_Q4_K;
   static constexpr const char* key = "q4_k.8x4.v2";
-  static constexpr int bits = 4, block_bytes = 144;
+  static constexpr int bits = 4;
 
   static void read(const Byte* block, Byte codes[256], Byte scales[16], Byte mins[8], std::uint16_t& d, std::uint16_t& dm) {
     d = half_at(block);

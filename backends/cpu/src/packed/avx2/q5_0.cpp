@@ -1,6 +1,6 @@
-// Q5_0: see legacy_blocks.hpp.
+// Q5_0: see blocks32.hpp.
+#include "blocks32.hpp"
 #include "layouts.hpp"
-#include "legacy_blocks.hpp"
 
 namespace quern::cpu::avx2::packed {
 namespace {
@@ -14,6 +14,6 @@ struct Q50 {
 
 }  // namespace
 
-PackedLayout q5_0_layout() noexcept { return LegacyEngine<Q50>::layout(); }
+PackedLayout q5_0_layout() noexcept { return Engine32<Q50>::layout(); }
 
 }  // namespace quern::cpu::avx2::packed

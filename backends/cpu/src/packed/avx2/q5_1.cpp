@@ -1,6 +1,6 @@
-// Q5_1: see legacy_blocks.hpp.
+// Q5_1: see blocks32.hpp.
+#include "blocks32.hpp"
 #include "layouts.hpp"
-#include "legacy_blocks.hpp"
 
 namespace quern::cpu::avx2::packed {
 namespace {
@@ -14,6 +14,6 @@ struct Q51 {
 
 }  // namespace
 
-PackedLayout q5_1_layout() noexcept { return LegacyEngine<Q51>::layout(); }
+PackedLayout q5_1_layout() noexcept { return Engine32<Q51>::layout(); }
 
 }  // namespace quern::cpu::avx2::packed

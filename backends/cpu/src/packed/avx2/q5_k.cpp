@@ -8,7 +8,7 @@ namespace {
 struct Q5K {
   static constexpr quern_dtype dtype = QUERN_Q5_K;
   static constexpr const char* key = "q5_k.8x4.v2";
-  static constexpr int bits = 5, block_bytes = 176;
+  static constexpr int bits = 5;
 
   static void read(const Byte* block, Byte codes[256], Byte scales[16], Byte mins[8], std::uint16_t& d, std::uint16_t& dm) {
     d = half_at(block);

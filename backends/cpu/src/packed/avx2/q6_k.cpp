@@ -8,7 +8,7 @@ namespace {
 struct Q6K {
   static constexpr quern_dtype dtype = QUERN_Q6_K;
   static constexpr const char* key = "q6_k.8x4.v2";
-  static constexpr int bits = 6, block_bytes = 210;
+  static constexpr int bits = 6;
 
   static void read(const Byte* block, Byte codes[256], Byte scales[16], Byte[8], std::uint16_t& d, std::uint16_t& dm) {
     d = half_at(block + 208);

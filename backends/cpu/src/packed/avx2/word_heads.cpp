@@ -1,7 +1,6 @@
 // Formats of quantised directories whose blocks begin with a word: codes of four and eight bits.
-#include "byte_blocks.hpp"
+#include "blocks32.hpp"
 #include "layouts.hpp"
-#include "legacy_blocks.hpp"
 
 namespace quern::cpu::avx2::packed {
 namespace {
@@ -27,26 +26,29 @@ struct Q4Z128 {
 struct Q8Z32 {
   static constexpr quern_dtype dtype = QUERN_Q8_Z32;
   static constexpr const char* key = "q8_z32.8x4.v1";
+  static constexpr int bits = 8;
   using Head = WordHead<32, true>;
 };
 struct Q8Z128 {
   static constexpr quern_dtype dtype = QUERN_Q8_Z128;
   static constexpr const char* key = "q8_z128.8x4.v1";
+  static constexpr int bits = 8;
   using Head = WordHead<128, true>;
 };
 struct Q8128 {
   static constexpr quern_dtype dtype = QUERN_Q8_128;
   static constexpr const char* key = "q8_128.8x4.v1";
+  static constexpr int bits = 8;
   using Head = WordHead<128, false>;
 };
 
 }  // namespace
 
-PackedLayout q4_z32_layout() noexcept { return LegacyEngine<Q4Z32>::layout(); }
-PackedLayout q4_z64_layout() noexcept { return LegacyEngine<Q4Z64>::layout(); }
-PackedLayout q4_z128_layout() noexcept { return LegacyEngine<Q4Z128>::layout(); }
-PackedLayout q8_z32_layout() noexcept { return ByteEngine<Q8Z32>::layout(); }
-PackedLayout q8_z128_layout() noexcept { return ByteEngine<Q8Z128>::layout(); }
-PackedLayout q8_128_layout() noexcept { return ByteEngine<Q8128>::layout(); }
+PackedLayout q4_z32_layout() noexcept { return Engine32<Q4Z32>::layout(); }
+PackedLayout q4_z64_layout() noexcept { return Engine32<Q4Z64>::layout(); }
+PackedLayout q4_z128_layout() noexcept { return Engine32<Q4Z128>::layout(); }
+PackedLayout q8_z32_layout() noexcept { return Engine32<Q8Z32>::layout(); }
+PackedLayout q8_z128_layout() noexcept { return Engine32<Q8Z128>::layout(); }
+PackedLayout q8_128_layout() noexcept { return Engine32<Q8128>::layout(); }
 
 }  // namespace quern::cpu::avx2::packed

@@ -5,19 +5,8 @@
 
 namespace quern::cpu::avx512_amx {
 
-PackedLayout q4_0_tile_layout() noexcept;
-PackedLayout q4_1_tile_layout() noexcept;
-PackedLayout q5_0_tile_layout() noexcept;
-PackedLayout q5_1_tile_layout() noexcept;
-PackedLayout q8_0_tile_layout() noexcept;
-PackedLayout q4_z32_tile_layout() noexcept;
-PackedLayout q4_z64_tile_layout() noexcept;
-PackedLayout q4_z128_tile_layout() noexcept;
-PackedLayout q8_z32_tile_layout() noexcept;
-PackedLayout q8_z128_tile_layout() noexcept;
-PackedLayout q8_128_tile_layout() noexcept;
-PackedLayout q4_k_tile_layout() noexcept;
-PackedLayout q5_k_tile_layout() noexcept;
-PackedLayout q6_k_tile_layout() noexcept;
+#define QUERN_CPU_LAYOUT(FORMAT, format, with) PackedLayout format##_tile_layout() noexcept;
+QUERN_CPU_PACKED_FORMATS(QUERN_CPU_LAYOUT, )
+#undef QUERN_CPU_LAYOUT
 
 }  // namespace quern::cpu::avx512_amx

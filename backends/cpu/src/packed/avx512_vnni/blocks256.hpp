@@ -260,7 +260,7 @@ template <typename Format, typename Source, int R, int C, int Ahead>
 }
 
 /// What Driver wants, and packing. `Format` gives: dtype, bits, scale_span, signed_scales, minimums, offset (codes stand for
-/// code - offset), block_bytes, d_at, small_word (Starts::largest_codes), and read(block, codes, scales, minimums).
+/// code - offset), d_at, small_word (Starts::largest_codes), and read(block, codes, scales, minimums).
 template <typename Format>
 struct Blocks256 {
   using Packed = PackedBlock<Format>;
@@ -340,7 +340,7 @@ struct Blocks256 {
       if (rows < panel_rows || !Format::minimums) __builtin_memset(p, 0, Packed::scales_at);
       if (Format::minimums && rows < panel_rows) __builtin_memset(p + Packed::minimums_at, 0, 128);
       for (std::int64_t row = 0; row < rows; ++row) {
-        const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + i / 256 * Format::block_bytes;
+        const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + i / 256 * block_bytes_of<Format::dtype>;
         Byte minimums[8];
         Format::read(block, codes[row], scales[row], minimums);
         __builtin_memcpy(p + 2 * row, block + Format::d_at, 2);

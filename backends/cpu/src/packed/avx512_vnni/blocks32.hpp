@@ -206,7 +206,7 @@ template <typename Format, typename Source, int R, int C, int Ahead>
   }
 }
 
-/// What Driver wants, and packing. `Format` gives: dtype, bits, Head, offset (codes stand for code - offset), block_bytes, and
+/// What Driver wants, and packing. `Format` gives: dtype, bits, Head, offset (codes stand for code - offset), and
 /// read(block, part, codes): the 32 codes of a part.
 template <typename Format>
 struct Blocks32 {
@@ -297,7 +297,7 @@ struct Blocks32 {
       for (std::int64_t row = 0; row < rows; ++row)
         for (int b = 0; b < blocks; ++b) {
           const std::int64_t at = i + 32 * b;
-          const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + at / Head::group * Format::block_bytes;
+          const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + at / Head::group * block_bytes_of<Format::dtype>;
           Format::read(block, static_cast<int>(at % Head::group / 32), codes[row] + 32 * b);
           Head::put(p, b, row, block);
         }

@@ -12,7 +12,7 @@
 
 namespace quern::cpu::avx512_vnni::packed {
 
-/// What a coded Element gives beside dtype, group, line_k and block_bytes: Line and line(p), values of a line; value<j>(line), of its k j;
+/// What a coded Element gives beside dtype, group and line_k: Line and line(p), values of a line; value<j>(line), of its k j;
 /// `factor`, a power of two that values lack; Faults, which see all lines of a block and make parts NaN if a code stands for that;
 /// whole(p, j, value), a value with its factor, or NaN; and put(), packing.
 struct Coded {
@@ -144,7 +144,7 @@ static void pack_coded(const std::byte* source, std::int64_t stride, std::int64_
   for (std::int64_t i = 0; i < k; i += Element::group, p += bytes) {
     if (rows < panel_rows) __builtin_memset(p, 0, bytes);  // what no row fills
     for (std::int64_t row = 0; row < rows; ++row) {
-      const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + i / Element::group * Element::block_bytes;
+      const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + i / Element::group * block_bytes_of<Element::dtype>;
       __builtin_memcpy(p + 4 * row, block, 4);
       for (int at = 0; at < Element::group; at += Element::line_k) Element::put(block + 4, at, row, p + 64 + at / Element::line_k * 64);
     }

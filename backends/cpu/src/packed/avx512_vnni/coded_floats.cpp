@@ -9,7 +9,7 @@ namespace {
 /// A line is 4 k: in 16 words of 16 bits k 0 (below) and 1 of each row, then k 2 and 3. Shifted, codes are f16, 2^-8 of what they stand for.
 struct F8 : Coded {
   static constexpr quern_dtype dtype = QUERN_F8_128;
-  static constexpr int group = 128, line_k = 4, block_bytes = 132;
+  static constexpr int group = 128, line_k = 4;
   static constexpr int widest = 6;  // with 8 tokens GCC 12 spills what lines hold
   static constexpr float factor = 256.0f;
   struct Line {
@@ -60,7 +60,7 @@ struct F8 : Coded {
 template <quern_dtype Dtype, const float* values>
 struct Table : Coded {
   static constexpr quern_dtype dtype = Dtype;
-  static constexpr int group = 64, line_k = 8, block_bytes = 36;
+  static constexpr int group = 64, line_k = 8;
   static constexpr float factor = 1.0f;
   using Faults = NoFaults;
   using Line = __m512i;

@@ -11,22 +11,9 @@ PackedLayout f32_layout() noexcept;
 PackedLayout f16_layout() noexcept;
 PackedLayout bf16_layout() noexcept;
 PackedLayout bf16_dot_layout() noexcept;  // AVX-512 BF16
-PackedLayout q4_0_layout() noexcept;
-PackedLayout q4_1_layout() noexcept;
-PackedLayout q5_0_layout() noexcept;
-PackedLayout q5_1_layout() noexcept;
-PackedLayout q8_0_layout() noexcept;
-PackedLayout q4_z32_layout() noexcept;
-PackedLayout q4_z64_layout() noexcept;
-PackedLayout q4_z128_layout() noexcept;
-PackedLayout q8_z32_layout() noexcept;
-PackedLayout q8_z128_layout() noexcept;
-PackedLayout q8_128_layout() noexcept;
-PackedLayout f8_128_layout() noexcept;
-PackedLayout nf4_64_layout() noexcept;
-PackedLayout fp4_64_layout() noexcept;
-PackedLayout q4_k_layout() noexcept;
-PackedLayout q5_k_layout() noexcept;
-PackedLayout q6_k_layout() noexcept;
+#define QUERN_CPU_LAYOUT(FORMAT, format, with) PackedLayout format##_layout() noexcept;
+QUERN_CPU_PACKED_FORMATS(QUERN_CPU_LAYOUT, )
+QUERN_CPU_WIDE_FORMATS(QUERN_CPU_LAYOUT, )
+#undef QUERN_CPU_LAYOUT
 
 }  // namespace quern::cpu::avx512_vnni::packed

@@ -5,11 +5,10 @@ namespace quern::cpu {
 
 const PackedSet& packed_set_avx512_bf16() noexcept {
   using namespace avx512_vnni::packed;
-  static const PackedLayout layouts[] = {bf16_dot_layout(), f32_layout(),     f16_layout(),    bf16_layout(),   q4_0_layout(),
-                                         q4_1_layout(),     q5_0_layout(),    q5_1_layout(),   q8_0_layout(),   q4_k_layout(),
-                                         q5_k_layout(),     q6_k_layout(),    q4_z32_layout(), q4_z64_layout(), q4_z128_layout(),
-                                         q8_z32_layout(),   q8_z128_layout(), q8_128_layout(), f8_128_layout(), nf4_64_layout(),
-                                         fp4_64_layout()};
+#define QUERN_CPU_LAYOUT(FORMAT, format, with) format##_layout(),
+  static const PackedLayout layouts[] = {bf16_dot_layout(), f32_layout(), f16_layout(), bf16_layout(),
+                                         QUERN_CPU_PACKED_FORMATS(QUERN_CPU_LAYOUT, ) QUERN_CPU_WIDE_FORMATS(QUERN_CPU_LAYOUT, )};
+#undef QUERN_CPU_LAYOUT
   static const PackedSet set{{layouts, sizeof(layouts) / sizeof(layouts[0])}, quantise};
   return set;
 }

@@ -6,7 +6,7 @@
 namespace quern::cpu {
 namespace {
 
-void run(const OpCall& call, Context& context) noexcept {
+void run(const Call& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context,
                [](float x) { return std::fabs(x) > 0x1p30f ? std::copysign(1.0f, x) : x / (1.0f + std::fabs(x)); });
 }

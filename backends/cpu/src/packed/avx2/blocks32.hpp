@@ -1,15 +1,22 @@
-// Formats with codes of four and five bits and a scale for 32, 64 or 128 k: panels and kernels. A Format says how many bits a code has and
-// which Head (heads.hpp) goes with it.
+// Formats with a scale for 32, 64 or 128 k: panels and kernels. A Format says how many bits a code has and which Head (heads.hpp) goes with it.
 //
 // A panel is a row of records (records.hpp): the codes of some blocks of 32 (codes.hpp), then what their head holds of 8 rows.
 //
-// A block's sum of codes x activations is kept in 16 bits, 16 products in each of two halves of a lane:
+// Sums of codes of four and five bits x activations are kept in 16 bits, 16 products in each of two halves of a lane:
 //   Q4_1           up to 16 x 15 x 127 = 30,480 fits
 //   Q4_0           the bias of 8 is taken off beforehand: a sum starts at -8 x its activations (the `starts`)
 //   Q5_0, Q5_1     so too with 16: the sum wraps on its way to 16 products of at most 16 x 127: 32,512 fits; Q5_1 adds the bias again
 //                  in 32 bits
 //   zero points    as Q4_1; zero x the sum of activations, which the `starts` have too, is taken off in 32 bits
 // A single vpmaddubsw gives at most 2 x 31 x 127 = 7,874. Then one vpmaddwd by ones, and to f32: each block has scales of its own.
+//
+// Codes of eight bits (`bytes`) are signed, or have a zero point. Two signed bytes cannot go through vpmaddubsw as they are, and two of its
+// products of full bytes do not fit 16 bits. So their sums have 32 bits:
+//   direct   |weight| x (activation with the weight's sign): at most 2 x 128 x 127 = 32,512 fits; widened at once by vpmaddwd
+//   tiles    16-bit weights and activations through vpmaddwd: no more operations than that, and half of them need a multiply port.
+//            Both sides pair k 0 with 2 and 1 with 3 of four, which takes two shifts and no shuffle.
+// Codes with a zero point are widened to 16 bits less it, -255 to 255, in both: |sum of 32| <= 32 x 255 x 127 < 2^21.
+// The ceiling of the tiles is 24 multiply-adds a clock where there are three vector ports: 16 for each product and each addition.
 #pragma once
 
 #include "codes.hpp"
@@ -19,27 +26,39 @@
 namespace quern::cpu::avx2::packed {
 namespace {
 
+/// k 0 and 2 of each four as 16-bit numbers; then 1 and 3.
+QUERN_AVX2_INLINE __m256i even_bytes(__m256i v) { return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8); }
+QUERN_AVX2_INLINE __m256i odd_bytes(__m256i v) { return _mm256_srai_epi16(v, 8); }
+
+/// 16-bit weights of a vector of codes: k 0 and 2 of each four, then 1 and 3.
+struct WidePair {
+  __m256i even, odd;
+};
+
 template <class Format>
-struct LegacyEngine {
+struct Engine32 {
   static constexpr Activations activations = Activations::int8_32;
   static constexpr int bits = Format::bits, scale_block = 32;
   using Head = typename Format::Head;
-  static constexpr bool has_mins = Head::minimums, zeros = Head::zeros, mins_apart = has_mins, copies = false;
+  static constexpr bool bytes = bits == 8, has_mins = Head::minimums, mins_apart = has_mins;
+  static constexpr bool zeros = Head::zeros && !bytes;  // taken off sums; off codes where those are bytes
+  static constexpr bool copies = bytes;                 // tiles read the activations in 16 bits
   static constexpr int tile_tokens = 5;
-  static constexpr int bias = bits == 5 ? 16 : has_mins || zeros ? 0 : 8;
+  static constexpr int bias = bytes ? 0 : bits == 5 ? 16 : has_mins || zeros ? 0 : 8;
   static constexpr bool starts = bias != 0 || zeros;
   static constexpr int start_block = 32;
+  static constexpr int vectors = bytes ? 16 : 8;  // of a block of a panel in a chunk
   using Block = Codes<bits>;
   using At = typename Head::template Records<Block::bytes>;
 
   template <int R>
   struct Wide {
-    Byte codes[8][R][32];
+    Byte codes[vectors][R][32];  // those of bytes as 16-bit numbers: 8 times the even pairs, 8 times the odd ones
     float scales[R][8];
     float mins[has_mins ? R : 1][8];
-    std::int32_t zeros[Head::zeros ? R : 1][8];  // zero points, in both halves of a lane
+    std::int32_t zeros[Engine32::zeros ? R : 1][8];  // zero points, in both halves of a lane
   };
-  static constexpr std::int64_t chunk = 512, chunk_bytes = chunk / 32 * static_cast<std::int64_t>(sizeof(Wide<2>));
+  static constexpr std::int64_t chunk = bytes ? 256 : 512, chunk_bytes = chunk / 32 * static_cast<std::int64_t>(sizeof(Wide<2>));
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept { return At::panel_bytes(k); }
   static constexpr std::int64_t first_start(std::int64_t) { return 0; }
@@ -50,8 +69,32 @@ struct LegacyEngine {
     if constexpr (zeros) return Head::zero_pair(scales);
     else return _mm256_setzero_si256();
   }
+  QUERN_AVX2_INLINE static WidePair widened(__m256i w, const Byte* scales) {
+    if constexpr (Head::zeros) {
+      const __m256i zero = Head::zero_pair(scales);
+      return {_mm256_sub_epi16(_mm256_and_si256(w, _mm256_set1_epi16(255)), zero), _mm256_sub_epi16(_mm256_srli_epi16(w, 8), zero)};
+    }
+    return {even_bytes(w), odd_bytes(w)};
+  }
+  /// Four products a lane of codes that are bytes with four activations.
+  QUERN_AVX2_INLINE static __m256i byte_products(__m256i w, const WidePair& wide, __m256i size, __m256i x) {
+    if constexpr (Head::zeros)
+      return _mm256_add_epi32(_mm256_madd_epi16(wide.even, even_bytes(x)), _mm256_madd_epi16(wide.odd, odd_bytes(x)));
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(size, _mm256_sign_epi8(x, w)), _mm256_set1_epi16(1));
+  }
+  static constexpr std::int64_t copy_words(std::int64_t k) { return k / 2; }
+  static void copy_codes(const Byte* codes, std::int64_t k, std::int32_t* to) {
+    for (std::int64_t i = 0; i < k; i += 32) {
+      const __m256i v = load(codes + i);
+      store(to + i / 2, even_bytes(v));
+      store(to + i / 2 + 8, odd_bytes(v));
+    }
+  }
+
+  QUERN_AVX2_INLINE static __m256i add(__m256i a, __m256i b) { return bytes ? _mm256_add_epi32(a, b) : _mm256_add_epi16(a, b); }
   /// The block's sum; with minimums the bias that `start` took off comes back as integers: in floats it would swallow a small minimum.
   QUERN_AVX2_INLINE static __m256 as_float(__m256i sums, __m256i start, __m256i zero) {
+    if constexpr (bytes) return _mm256_cvtepi32_ps(sums);
     const __m256i one = _mm256_set1_epi16(1), total = _mm256_madd_epi16(sums, one);
     if constexpr (zeros) return _mm256_cvtepi32_ps(_mm256_add_epi32(total, _mm256_srai_epi32(_mm256_madd_epi16(start, zero), 3)));
     return _mm256_cvtepi32_ps(has_mins && bias != 0 ? _mm256_sub_epi32(total, _mm256_madd_epi16(start, one)) : total);
@@ -60,7 +103,7 @@ struct LegacyEngine {
   /// One panel against C tokens, all of k.
   template <int C>
   [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, const DirectScratch& scratch) {
-    constexpr int halves = C <= 2 ? 2 : 1;  // 16-bit sums a token: for few tokens two, that no chain of additions is too long
+    constexpr int halves = C <= 2 && !bytes ? 2 : 1;  // 16-bit sums a token: for few tokens two, that no chain of additions is too long
     DirectSums<C> main(scratch.main), mins(scratch.mins);
     const bool ask = asks_ahead<C>();
     const Byte* x_at[C];
@@ -74,11 +117,14 @@ struct LegacyEngine {
       __m256i sum[halves][C];
       Block::template read<(C > 1)>(
           codes_at, [&](int t, __m256i codes) __attribute__((always_inline)) {
+            const __m256i size = _mm256_abs_epi8(codes);
+            const WidePair wide = widened(codes, scales);
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
               __m256i& s = sum[t / 4 % halves][c];
-              const __m256i product = _mm256_maddubs_epi16(codes, broadcast4(x_at[c] + 4 * t));
-              if (t % (8 / halves) != 0) s = _mm256_add_epi16(s, product);
+              const __m256i x = broadcast4(x_at[c] + 4 * t);
+              const __m256i product = bytes ? byte_products(codes, wide, size, x) : _mm256_maddubs_epi16(codes, x);
+              if (t % (8 / halves) != 0) s = add(s, product);
               else s = t == 0 && bias != 0 ? _mm256_add_epi16(bias_of(tokens.start(c, b)), product) : product;
               pin(s);
             }
@@ -102,10 +148,13 @@ struct LegacyEngine {
     auto* wide = reinterpret_cast<Wide<R>*>(to);
     for (std::int64_t b = from / 32; b < (from + length) / 32; ++b, ++wide)
       for (int r = 0; r < R; ++r) {
-        const Byte* panel = panels + r * panel_bytes(k);
+        const Byte *panel = panels + r * panel_bytes(k), *scales = At::scales(panel, b);
         Block::template read<false>(
-            At::codes(panel, b), [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
-        const Byte* scales = At::scales(panel, b);
+            At::codes(panel, b), [&](int t, __m256i codes) __attribute__((always_inline)) {
+              const WidePair pair = widened(codes, scales);
+              store(wide->codes[t][r], bytes ? pair.even : codes);
+              if constexpr (bytes) store(wide->codes[t + 8][r], pair.odd);
+            });
         _mm256_store_ps(wide->scales[r], Head::scale(scales));
         if constexpr (has_mins) _mm256_store_ps(wide->mins[r], Head::minimum(scales));
         if constexpr (zeros) store(wide->zeros[r], zero_pair(scales));
@@ -120,7 +169,7 @@ struct LegacyEngine {
     const Byte *x_at[C], *scale_at[C], *start_at[C];
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
-      x_at[c] = tokens.code(c, 0);
+      x_at[c] = bytes ? reinterpret_cast<const Byte*>(tokens.starts + c * tokens.start_words) : tokens.code(c, 0);
       pin(x_at[c]);
       scale_at[c] = reinterpret_cast<const Byte*>(tokens.scales) + c * tokens.row_bytes;
       start_at[c] = reinterpret_cast<const Byte*>(tokens.starts + c * tokens.start_words);
@@ -128,19 +177,19 @@ struct LegacyEngine {
 #pragma GCC unroll 1
     for (std::int64_t b = 0; b < length / 32; ++b) {
       __m256i sum[C * R];
-#pragma GCC unroll 8
-      for (int t = 0; t < 8; ++t) {
+#pragma GCC unroll 16
+      for (int t = 0; t < vectors; ++t) {
         __m256i w[R];
 #pragma GCC unroll 2
         for (int r = 0; r < R; ++r) w[r] = load(wide[b].codes[t][r]);
 #pragma GCC unroll 8
         for (int c = 0; c < C; ++c) {
-          const __m256i x = broadcast4(x_at[c] + 32 * b + 4 * t);
+          const __m256i x = broadcast4(x_at[c] + 4 * vectors * b + 4 * t);
           const __m256i start = bias != 0 && t == 0 ? bias_of(broadcast4(start_at[c] + 4 * b)) : x;
 #pragma GCC unroll 2
           for (int r = 0; r < R; ++r) {
-            const __m256i product = _mm256_maddubs_epi16(w[r], x);
-            if (t != 0) sum[c * R + r] = _mm256_add_epi16(sum[c * R + r], product);
+            const __m256i product = bytes ? _mm256_madd_epi16(w[r], x) : _mm256_maddubs_epi16(w[r], x);
+            if (t != 0) sum[c * R + r] = add(sum[c * R + r], product);
             else sum[c * R + r] = bias != 0 ? _mm256_add_epi16(product, start) : product;
             pin(sum[c * R + r]);
           }
@@ -186,12 +235,15 @@ struct LegacyEngine {
 
   // Packing.
 
-  /// 32 codes of a canonical block: element i in the low half of byte i, i + 16 in its high half; its fifth bit is bit i of a word.
-  QUERN_AVX2_INLINE static void read(const Byte* nibbles, Byte* codes) {
-    const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(nibbles));
+  static constexpr int part_bytes = (bits - 4) * 4 + 16;  // of 32 codes of a canonical block
+
+  /// Element i in the low half of byte i, i + 16 in its high half, and the fifth bit is bit i of a word in front; or a byte an element.
+  QUERN_AVX2_INLINE static void read(const Byte* part, Byte* codes) {
+    if constexpr (bytes) return store(codes, load_unaligned(part));
+    const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(part + part_bytes - 16));
     __m256i fifth = _mm256_setzero_si256();
     if constexpr (bits == 5) {
-      const __m256i word = _mm256_set1_epi32(static_cast<int>(word_at(nibbles - 4)));
+      const __m256i word = _mm256_set1_epi32(static_cast<int>(word_at(part)));
       const __m256i byte_of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
       const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
       fifth = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(word, byte_of), bit_of), bit_of);
@@ -200,7 +252,6 @@ struct LegacyEngine {
   }
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
-    constexpr int part_bytes = (bits - 4) * 4 + 16, block_bytes = Head::block_head + Head::group / 32 * part_bytes;
     alignas(32) Byte codes[8][32] = {};  // those of missing rows stay zeros
     auto* panel = reinterpret_cast<Byte*>(to);
     At::clear_unused(panel, k);
@@ -208,8 +259,8 @@ struct LegacyEngine {
       Byte* scales = At::scales(panel, b);
       if (rows < 8) __builtin_memset(scales, 0, Head::scale_bytes);
       for (std::int64_t row = 0; row < rows; ++row) {
-        const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + b * 32 / Head::group * block_bytes;
-        read(block + Head::block_head + (b * 32 % Head::group / 32 + 1) * part_bytes - 16, codes[row]);
+        const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + b * 32 / Head::group * block_bytes_of<Format::dtype>;
+        read(block + Head::block_head + b * 32 % Head::group / 32 * part_bytes, codes[row]);
         Head::put(scales, row, block);
       }
       pack_codes<bits>(codes[0], sizeof(codes[0]), At::codes(panel, b));
@@ -221,22 +272,16 @@ struct LegacyEngine {
     for (std::int64_t b = 0; b < k / 32; ++b, out += 32) {
       Byte codes[32];
       unpack_codes<bits>(At::codes(panel, b), static_cast<int>(row), codes);
-      for (int i = 0; i < 32; ++i) out[i] = Head::value(At::scales(panel, b), row, codes[i] - (has_mins ? 0 : bias));
+      for (int i = 0; i < 32; ++i) {
+        const int code = bytes && !Head::zeros ? static_cast<std::int8_t>(codes[i]) : codes[i] - (has_mins ? 0 : bias);
+        out[i] = Head::value(At::scales(panel, b), row, code);
+      }
     }
   }
 
   static constexpr PackedLayout layout() noexcept {
-    return {Format::dtype,
-            Isa::avx2,
-            Format::key,
-            activations,
-            8,
-            Head::group,
-            panel_bytes,
-            pack,
-            unpack_row,
-            multiply<LegacyEngine>,
-            scratch_floats<LegacyEngine>};
+    return {Format::dtype,           Isa::avx2, Format::key, activations, 8, Head::group, panel_bytes, pack, unpack_row, multiply<Engine32>,
+            scratch_floats<Engine32>};
   }
 };
 
