@@ -7,6 +7,8 @@
 #include "packed/packed.hpp"
 #include "view.hpp"
 
+#include "quern/sdk/graph.hpp"
+
 #include <immintrin.h>
 #include <sys/mman.h>
 
@@ -141,7 +143,8 @@ int main(int argc, char** argv) {
   for (const auto& [name, set, runs] : sets) {
     if (!runs || (!only_set.empty() && only_set != name)) continue;
     for (const PackedLayout& layout : set->layouts) {
-      if (k % layout.k_multiple != 0 || (!only_format.empty() && only_format != "all" && only_format != dtype_name(layout.format)))
+      if (k % layout.k_multiple != 0 ||
+          (!only_format.empty() && only_format != "all" && only_format != quern::sdk::dtype_name(layout.format)))
         continue;
       if (set == &packed_set_avx512_bf16() && layout.activations != Activations::bf16) continue;  // the others are those of avx512_vnni
       Work w{

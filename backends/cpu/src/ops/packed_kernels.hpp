@@ -22,7 +22,7 @@ namespace quern::cpu {
       QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q6_K, "q6_k"), QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q4_Z32, "q4_z32"), \
       QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q4_Z64, "q4_z64"), QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q4_Z128, "q4_z128"), \
       QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q8_Z32, "q8_z32"), QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q8_Z128, "q8_z128"), \
-      QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q8_128, "q8_128"), QUERN_CPU_PACKED(op, name, QUERN_F8_128, "f8_128", avx512), \
-      QUERN_CPU_PACKED(op, name, QUERN_NF4_64, "nf4_64", avx512), QUERN_CPU_PACKED(op, name, QUERN_FP4_64, "fp4_64", avx512)
+      QUERN_CPU_PACKED_BLOCKS(op, name, QUERN_Q8_128, "q8_128"), QUERN_CPU_PACKED_FLOATS(op, name, QUERN_F8_128, "f8_128"), \
+      QUERN_CPU_PACKED_FLOATS(op, name, QUERN_NF4_64, "nf4_64"), QUERN_CPU_PACKED_FLOATS(op, name, QUERN_FP4_64, "fp4_64")
 
 }  // namespace quern::cpu
