@@ -7,6 +7,8 @@
 #include "packed/packed.hpp"
 #include "view.hpp"
 
+#include "quern/sdk/graph.hpp"
+
 #include <immintrin.h>
 #include <sys/mman.h>
 

@@ -60,7 +60,8 @@ const std::map<std::string, std::uint64_t> hashes = {
     {"q8_z128.8x4.v1", 0x915fb15304dc1f83},  {"q8_128.8x4.v1", 0x915fb15304dc1f83},   {"q4_z32.16x4.v1", 0x7aae7c91d539322d},
     {"q4_z64.16x4.v1", 0x0d298a13bae96d8e},  {"q4_z128.16x4.v1", 0x2e42ffd8c8aa0413}, {"q8_z32.16x4.v1", 0xe56ed7aaa07f9278},
     {"q8_z128.16x4.v1", 0xb8ea9858ce7e4594}, {"q8_128.16x4.v1", 0x568a11541b6a9794},  {"f8_128.16x4.v1", 0xbe2f5a6a0e3ef648},
-    {"nf4_64.16x8.v1", 0x7356ae77e6e72234},  {"fp4_64.16x8.v1", 0x7356ae77e6e72234},
+    {"nf4_64.16x8.v1", 0x7356ae77e6e72234},  {"fp4_64.16x8.v1", 0x7356ae77e6e72234},  {"f8_128.8x4.v1", 0xc558ea285d26fd93},
+    {"nf4_64.8x8.v1", 0x178fa46573bd10bd},   {"fp4_64.8x8.v1", 0x178fa46573bd10bd},
 };
 
 void check(const PackedSet& set) {

@@ -71,8 +71,9 @@ TEST(Weights, PackedProductsAreCloseToExactOnesForEveryFormat) {
   constexpr std::int64_t n = 37, k = 512;
   for (const std::string& family : packing_families()) {
     Plugin plugin(2, {{"force_kernel", family}});
-    for (const quern_dtype dtype : quantised)
+    for (const quern_format& format : quern_formats)
       for (const std::int64_t m : {1, 5, 300}) {
+        const quern_dtype dtype = format.id;
         const Tensor a = random_tensor(QUERN_F32, {m, k}, 1), b = constant(dtype, {n, k}, 2),
                      y = make(QUERN_F32, {m, n}, QUERN_VALUE_OUTPUT);
         GraphSpec canonical = product(a, b, y);

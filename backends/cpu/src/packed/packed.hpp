@@ -79,8 +79,8 @@ struct PackedLayout {
   row(Q4_0, q4_0, with) row(Q4_1, q4_1, with) row(Q5_0, q5_0, with) row(Q5_1, q5_1, with) row(Q8_0, q8_0, with) row(Q4_K, q4_k, with) \
       row(Q5_K, q5_k, with) row(Q6_K, q6_k, with) row(Q4_Z32, q4_z32, with) row(Q4_Z64, q4_z64, with) row(Q4_Z128, q4_z128, with) \
           row(Q8_Z32, q8_z32, with) row(Q8_Z128, q8_z128, with) row(Q8_128, q8_128, with)
-/// Those that have them for AVX-512 alone.
-#define QUERN_CPU_WIDE_FORMATS(row, with) row(F8_128, f8_128, with) row(NF4_64, nf4_64, with) row(FP4_64, fp4_64, with)
+/// Those whose codes become floats: AMX has no kernels of them.
+#define QUERN_CPU_CODED_FORMATS(row, with) row(F8_128, f8_128, with) row(NF4_64, nf4_64, with) row(FP4_64, fp4_64, with)
 
 /// The packed kernels of one instruction set. Empty where the build or the CPU lacks it.
 struct PackedSet {

@@ -8,7 +8,7 @@
 // chunk, tiles began and ended sums twice as often: 14.4 multiply-adds a clock instead of 15.0 of 16.
 #include "codes.hpp"
 #include "layouts.hpp"
-#include "multiply.hpp"
+#include "wide_floats.hpp"
 
 namespace quern::cpu::avx2::packed {
 namespace {
@@ -43,17 +43,14 @@ struct Bf16 {
 };
 
 template <class Element>
-struct FloatEngine {
+struct FloatEngine : WideFloats<2, 256, false> {
+  using Wide = WideFloats<2, 256, false>;
   static constexpr Activations activations = Activations::f32;
   static constexpr bool mins_apart = false, copies = false;
   static constexpr int step = 8 * Element::bytes;
-  static constexpr int tile_tokens = 6;
   static constexpr int sums_a_chunk = 2;
-  static constexpr std::int64_t chunk = 256, chunk_bytes = chunk * 8 * 4 * tile_panels;
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept { return round_up(k * step, 64); }
-
-  QUERN_AVX2_INLINE static __m256 value(const Byte* x) { return _mm256_broadcast_ss(reinterpret_cast<const float*>(x)); }
 
   /// How often a line that follows is asked for. f32 is read too fast for that: 21 GB/s with it and 29 without on Zen 4. A core with too
   /// many lines under way drops requests: of one token of f16, Zen 4 reads 0.74 of a plain read's speed if each line is asked for once, 0.90
@@ -71,7 +68,7 @@ struct FloatEngine {
     const auto add = [&](std::int64_t i, int n) __attribute__((always_inline)) {
       const __m256 w = Element::read(panel + (i + n) * step);
 #pragma GCC unroll 2
-      for (int c = 0; c < C; ++c) sum[n][c] = _mm256_fmadd_ps(w, value(x[c] + 4 * (i + n)), sum[n][c]);
+      for (int c = 0; c < C; ++c) sum[n][c] = _mm256_fmadd_ps(w, broadcast_float(x[c] + 4 * (i + n)), sum[n][c]);
     };
     std::int64_t i = 0;
     for (; i + sums_a_chunk <= length; i += sums_a_chunk) {
@@ -109,58 +106,12 @@ struct FloatEngine {
     for (int c = 0; c < C; ++c) _mm256_store_ps(scratch.main + 8 * c, main[c]);
   }
 
-  /// Where k = i of a chunk stands in its expanded form: the k of one sum behind each other.
-  QUERN_AVX2_INLINE static std::int64_t wide_line(std::int64_t i) { return i % sums_a_chunk * (chunk / sums_a_chunk) + i / sums_a_chunk; }
-
   template <int R>
   static void expand(const Byte* panels, std::int64_t k, std::int64_t from, std::int64_t length, Byte* to) {
-    auto* wide = reinterpret_cast<float*>(to);
     for (std::int64_t i = 0; i < length; ++i)
       for (int r = 0; r < R; ++r)
-        _mm256_store_ps(wide + (wide_line(i) * R + r) * 8, Element::read(panels + r * panel_bytes(k) + (from + i) * step));
-  }
-
-  template <int R, int C>
-  QUERN_AVX2_INLINE static void tile_step(const float* wide, const Byte* const* x_at, std::int64_t at, __m256 (&sum)[C * R]) {
-    __m256 w[R];
-#pragma GCC unroll 2
-    for (int r = 0; r < R; ++r) w[r] = _mm256_load_ps(wide + r * 8);
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) {
-      const __m256 x = value(x_at[c] + at);
-#pragma GCC unroll 2
-      for (int r = 0; r < R; ++r) sum[c * R + r] = _mm256_fmadd_ps(w[r], x, sum[c * R + r]);
-    }
-  }
-
-  /// R panels x C tokens over a chunk; adds to main, [C][R][8].
-  template <int R, int C>
-  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, const TileSums& sums) {
-    const auto* wide = reinterpret_cast<const float*>(chunk_at);
-#pragma GCC unroll 1
-    for (std::int64_t n = 0; n < sums_a_chunk; ++n) {
-      const float* w = wide + wide_line(n) * R * 8;
-      const Byte* x[C];
-#pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) {
-        x[c] = tokens.code(c, 4 * n);
-        pin(x[c]);
-      }
-      __m256 sum[C * R];
-#pragma GCC unroll 16
-      for (int o = 0; o < C * R; ++o) sum[o] = _mm256_setzero_ps();
-      const std::int64_t count = (length - n + sums_a_chunk - 1) / sums_a_chunk;
-      std::int64_t i = 0;
-#pragma GCC unroll 1
-      for (; i + 2 <= count; i += 2) {
-#pragma GCC unroll 2
-        for (int j = 0; j < 2; ++j) tile_step<R, C>(w + (i + j) * R * 8, x, 4 * sums_a_chunk * (i + j), sum);
-      }
-#pragma GCC unroll 1
-      for (; i < count; ++i) tile_step<R, C>(w + i * R * 8, x, 4 * sums_a_chunk * i, sum);
-#pragma GCC unroll 16
-      for (int o = 0; o < C * R; ++o) _mm256_store_ps(sums.main + 8 * o, _mm256_add_ps(_mm256_load_ps(sums.main + 8 * o), sum[o]));
-    }
+        _mm256_store_ps(Wide::template line<R>(reinterpret_cast<float*>(to), i) + r * 8,
+                        Element::read(panels + r * panel_bytes(k) + (from + i) * step));
   }
 
   /// 32 bytes of each of 8 rows.

@@ -12,6 +12,7 @@ PackedLayout f16_layout() noexcept;
 PackedLayout bf16_layout() noexcept;
 #define QUERN_CPU_LAYOUT(FORMAT, format, with) PackedLayout format##_layout() noexcept;
 QUERN_CPU_PACKED_FORMATS(QUERN_CPU_LAYOUT, )
+QUERN_CPU_CODED_FORMATS(QUERN_CPU_LAYOUT, )
 #undef QUERN_CPU_LAYOUT
 
 }  // namespace quern::cpu::avx2::packed

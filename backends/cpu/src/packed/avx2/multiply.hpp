@@ -117,6 +117,13 @@ QUERN_AVX2_INLINE Tokens tokens_of(const PackedPart& part, std::int64_t first, s
   }
 }
 
+/// An engine may say that fewer tokens are multiplied straight from the panels.
+template <class Engine>
+constexpr std::int64_t most_direct() {
+  if constexpr (requires { Engine::most_direct; }) return Engine::most_direct;
+  else return direct_tokens;
+}
+
 template <class Engine>
 void multiply_direct(const PackedPart& part) {
   const std::int64_t panel_bytes = Engine::panel_bytes(part.k);
@@ -127,8 +134,11 @@ void multiply_direct(const PackedPart& part) {
     switch (part.tokens) {
       case 1: Engine::template direct<1>(panel, part.k, tokens, sums); break;
       case 2: Engine::template direct<2>(panel, part.k, tokens, sums); break;
-      case 3: Engine::template direct<3>(panel, part.k, tokens, sums); break;
-      default: Engine::template direct<4>(panel, part.k, tokens, sums); break;
+      default:
+        if constexpr (most_direct<Engine>() > 2) {
+          if (part.tokens == 3) Engine::template direct<3>(panel, part.k, tokens, sums);
+          else Engine::template direct<4>(panel, part.k, tokens, sums);
+        }
     }
     for (std::int64_t t = 0; t < part.tokens; ++t)
       store_rows(part.y + t * part.y_stride + 8 * p, _mm256_load_ps(sums.main + 8 * t), part.rows - 8 * p);
@@ -265,7 +275,7 @@ void multiply_few(const PackedPart& part) {
 template <class Engine>
 void multiply(const PackedPart& part) noexcept {
   if (part.tokens <= 0 || part.panel_count <= 0) return;
-  if (part.tokens <= direct_tokens) multiply_direct<Engine>(part);
+  if (part.tokens <= most_direct<Engine>()) multiply_direct<Engine>(part);
   else if (part.tokens <= few_tokens) multiply_few<Engine>(part);
   else multiply_tiles<Engine>(part);
 }

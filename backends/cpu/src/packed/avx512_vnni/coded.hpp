@@ -1,11 +1,11 @@
 // Weights whose codes stand for floats, with an f32 as the scale of a block: F8_128, NF4_64, FP4_64, against f32 activations.
 //
-// A panel is blocks of `Element::group` k: 16 scales, one of each row, then lines of `Element::line_k` k. Of each block an output has a chain
-// of fused multiply-adds in the order of k, from zero; that times the scale is added to its total. So the inner loop has no scales, and
-// registers hold only the chains: totals wait in memory. All tiles give the same bits. With a scale for each weight instead, one token of
+// Panels are those of ../coded_panels.hpp. Of each block an output has a chain of fused multiply-adds in the order of k, from zero; that times
+// the scale is added to its total. So the inner loop has no scales, and registers hold only the chains: totals wait in memory. All tiles give the same bits. With a scale for each weight instead, one token of
 // F8_128 read 52 % of what a plain read gives on Zen 5, and NF4_64 42 %.
 #pragma once
 
+#include "../coded_panels.hpp"
 #include "driver.hpp"
 
 #include "quern/quern_formats.h"
@@ -20,9 +20,6 @@ struct Coded {
   static constexpr int together = 1, bytes = 1, widest = 8;
   static constexpr Activations activations = Activations::f32;
 };
-template <typename Element>
-constexpr int coded_block_bytes = 64 + 64 * Element::group / Element::line_k;
-
 /// Codes that all stand for numbers.
 struct NoFaults {
   QUERN_VNNI_INLINE void see(NoFaults&, const Byte*) {}
@@ -57,7 +54,7 @@ QUERN_VNNI_INLINE void each_k(const typename Element::Line (&lines)[R], const Us
 
 template <typename Element, int R, int C, int Ahead>
 [[gnu::noinline]] static void coded_tile(const Tile& tile) noexcept {
-  constexpr int bytes = coded_block_bytes<Element>;
+  constexpr int bytes = coded_bytes<Element, panel_rows>;
   const Byte* w[R];
   QUERN_VNNI_UNROLL
   for (int r = 0; r < R; ++r) w[r] = tile.weights + r * tile.panel_stride;
@@ -124,7 +121,7 @@ template <typename Element, int R, int C, int Ahead>
 /// Blocks of `k` of a panel, widened.
 template <typename Element>
 static void widen_coded(const Byte* p, std::int64_t k, Byte* to) noexcept {
-  constexpr int bytes = coded_block_bytes<Element>;
+  constexpr int bytes = coded_bytes<Element, panel_rows>;
   for (std::int64_t i = 0; i < k; i += Element::group, p += bytes) {
     _mm512_store_si512(to, load(p));
     to += 64;
@@ -137,26 +134,12 @@ static void widen_coded(const Byte* p, std::int64_t k, Byte* to) noexcept {
   }
 }
 
-template <typename Element>
-static void pack_coded(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* panel) noexcept {
-  constexpr int bytes = coded_block_bytes<Element>;
-  auto* p = reinterpret_cast<Byte*>(panel);
-  for (std::int64_t i = 0; i < k; i += Element::group, p += bytes) {
-    if (rows < panel_rows) __builtin_memset(p, 0, bytes);  // what no row fills
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + i / Element::group * block_bytes_of<Element::dtype>;
-      __builtin_memcpy(p + 4 * row, block, 4);
-      for (int at = 0; at < Element::group; at += Element::line_k) Element::put(block + 4, at, row, p + 64 + at / Element::line_k * 64);
-    }
-  }
-}
-
 /// Values times the scale, rounded once.
 template <typename Element>
 static void unpack_coded(const std::byte* panel, std::int64_t row, std::int64_t k, float* out) noexcept {
   const auto* p = reinterpret_cast<const Byte*>(panel);
-  alignas(64) float wide[coded_block_bytes<WideCoded<Element>> / 4];
-  for (std::int64_t i = 0; i < k; i += Element::group, p += coded_block_bytes<Element>) {
+  alignas(64) float wide[coded_bytes<WideCoded<Element>, panel_rows> / 4];
+  for (std::int64_t i = 0; i < k; i += Element::group, p += coded_bytes<Element, panel_rows>) {
     widen_coded<Element>(p, Element::group, reinterpret_cast<Byte*>(wide));
     for (int at = 0; at < Element::group; ++at) out[i + at] = wide[row] * wide[16 * (at + 1) + row];
   }

@@ -6,7 +6,7 @@
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-/// A line is 4 k: in 16 words of 16 bits k 0 (below) and 1 of each row, then k 2 and 3. Shifted, codes are f16, 2^-8 of what they stand for.
+/// A line is 4 k (put_f8_codes). Shifted, codes are f16, 2^-8 of what they stand for.
 struct F8 : Coded {
   static constexpr quern_dtype dtype = QUERN_F8_128;
   static constexpr int group = 128, line_k = 4;
@@ -50,10 +50,7 @@ struct F8 : Coded {
     const __mmask16 nan = _mm512_cmpeq_epi32_mask(codes, _mm512_set1_epi32(0x7f));
     return _mm512_mask_blend_ps(nan, _mm512_mul_ps(value, _mm512_set1_ps(factor)), _mm512_set1_ps(__builtin_nanf("")));
   }
-  static void put(const Byte* codes, int at, std::int64_t row, Byte* line) noexcept {
-    __builtin_memcpy(line + 2 * row, codes + at, 2);
-    __builtin_memcpy(line + 32 + 2 * row, codes + at + 2, 2);
-  }
+  static void put(const Byte* codes, int at, std::int64_t row, Byte* line) noexcept { put_f8_codes<panel_rows>(codes, at, row, line); }
 };
 
 /// A line is 8 k: a word a row, k 0 in its lowest four bits.
@@ -70,12 +67,10 @@ struct Table : Coded {
     return _mm512_permutexvar_ps(J == 0 ? l : _mm512_srli_epi32(l, 4 * J), _mm512_loadu_ps(values));
   }
   QUERN_VNNI_INLINE __m512 whole(const Byte*, int, __m512 value) { return value; }
-  /// Canonical byte j of 16 has elements j and j + 16 of 32.
   static void put(const Byte* codes, int at, std::int64_t row, Byte* line) noexcept {
-    const Byte* from = codes + at / 32 * 16 + at % 16;
-    const int shift = at % 32 / 16 * 4;
+    const Nibbles nibbles(codes, at);
     std::uint32_t word = 0;
-    for (int j = 0; j < 8; ++j) word |= static_cast<std::uint32_t>(from[j] >> shift & 15) << 4 * j;
+    for (int j = 0; j < 8; ++j) word |= nibbles[j] << 4 * j;
     __builtin_memcpy(line + 4 * row, &word, 4);
   }
 };

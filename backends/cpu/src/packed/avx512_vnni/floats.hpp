@@ -98,7 +98,7 @@ struct Floats {
                                 wide_floats = widens ? 2 * (wide_k + 4) * panel_rows : 0;  // and scales of blocks of 64
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept {
-    if constexpr (Element::coded) return k / Element::group * coded_block_bytes<Element>;
+    if constexpr (Element::coded) return k / Element::group * coded_bytes<Element, panel_rows>;
     return ((k + Element::together - 1) / Element::together * line + 63) / 64 * 64;
   }
 
@@ -170,7 +170,7 @@ struct Floats {
     if constexpr (!widens) {
       all_tiles<Element, R, 0>(tile, tokens, soon);
     } else if constexpr (Element::coded) {
-      constexpr std::int64_t bytes = wide_k / Element::group * coded_block_bytes<WideCoded<Element>>;
+      constexpr std::int64_t bytes = wide_k / Element::group * coded_bytes<WideCoded<Element>, panel_rows>;
       auto* to = reinterpret_cast<Byte*>(wide);
       for (int r = 0; r < R; ++r) widen_coded<Element>(tile.weights + r * tile.panel_stride, tile.k, to + r * bytes);
       tile.weights = to;
@@ -275,8 +275,17 @@ struct Floats {
 
   static PackedLayout layout(const char* key) noexcept {
     if constexpr (Element::coded)
-      return {Element::dtype,      Isa::avx512,           key,      Element::activations, panel_rows, Element::group, panel_bytes,
-              pack_coded<Element>, unpack_coded<Element>, multiply, scratch_floats};
+      return {Element::dtype,
+              Isa::avx512,
+              key,
+              Element::activations,
+              panel_rows,
+              Element::group,
+              panel_bytes,
+              pack_coded_panel<Element, panel_rows>,
+              unpack_coded<Element>,
+              multiply,
+              scratch_floats};
     else
       return {Element::dtype, Isa::avx512, key,      Element::activations, panel_rows, 1, panel_bytes,
               pack,           unpack_row,  multiply, scratch_floats};

@@ -13,7 +13,7 @@ PackedLayout bf16_layout() noexcept;
 PackedLayout bf16_dot_layout() noexcept;  // AVX-512 BF16
 #define QUERN_CPU_LAYOUT(FORMAT, format, with) PackedLayout format##_layout() noexcept;
 QUERN_CPU_PACKED_FORMATS(QUERN_CPU_LAYOUT, )
-QUERN_CPU_WIDE_FORMATS(QUERN_CPU_LAYOUT, )
+QUERN_CPU_CODED_FORMATS(QUERN_CPU_LAYOUT, )
 #undef QUERN_CPU_LAYOUT
 
 }  // namespace quern::cpu::avx512_vnni::packed
