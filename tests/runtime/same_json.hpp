@@ -29,7 +29,8 @@ inline bool is_same(const Json& ours, const nlohmann::json& theirs) {
   if (ours.boolean() != nullptr) return theirs.is_boolean() && theirs.get<bool>() == *ours.boolean();
   if (ours.count() != nullptr) return theirs.is_number_unsigned() && theirs.get<std::uint64_t>() == *ours.count();
   if (ours.integer()) return theirs.is_number_integer() && theirs.get<std::int64_t>() == *ours.integer();
-  if (ours.number()) return theirs.is_number_float() && std::bit_cast<std::uint64_t>(theirs.get<double>()) == std::bit_cast<std::uint64_t>(*ours.number());
+  if (ours.number())
+    return theirs.is_number_float() && std::bit_cast<std::uint64_t>(theirs.get<double>()) == std::bit_cast<std::uint64_t>(*ours.number());
   return ours.is_null() && theirs.is_null();
 }
 

@@ -74,8 +74,7 @@ void ModelEntries::take_merge(const Json& entry) {
     throw errors_.bad(merges_field, concat("has more entries than are read; at most ", most_merges, " are read"));
   if (entry.text() != nullptr) return merges.push_back(*entry.text());
   const Json::List* const pair = pair_of_texts(entry);
-  if (pair == nullptr)
-    throw errors_.bad(merges_field, concat("has entry ", merges.size(), ", which is neither text nor a pair of texts"));
+  if (pair == nullptr) throw errors_.bad(merges_field, concat("has entry ", merges.size(), ", which is neither text nor a pair of texts"));
   merges.push_back(joined(*(*pair)[0].text(), *(*pair)[1].text()));
 }
 

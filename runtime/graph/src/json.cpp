@@ -17,8 +17,8 @@ struct JsonBuilder {
   Json root;
   std::string why;
 
-  bool read(std::string_view text) {
-    JsonLexer lexer(text);
+  bool read(std::string_view json) {
+    JsonLexer lexer(json);
     using enum JsonLexer::Token;
     for (JsonLexer::Token token = lexer.next();;) {  // begins a value
       if (token == begin_object || token == begin_list) {
