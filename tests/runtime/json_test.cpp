@@ -1,3 +1,5 @@
+#include "same_json.hpp"
+
 #include "quern/graph/folder.hpp"
 #include "quern/graph/json.hpp"
 
@@ -7,30 +9,170 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace quern {
 namespace {
 
 namespace fs = std::filesystem;
 
-TEST(Json, EntriesOfOneListAreEditedWhenTheyHaveBeenRead) {
-  static constexpr Json::EditedList pairs = {"outer", "list", [](Json& entry) { entry = Json(std::uint64_t{entry.list()->size()}); }};
-  const auto json =
-      Json::parse(R"({"list": [[1]], "outer": {"other": [[1]], "list": ["a", [], [[5], [6, 7]], 3], "last": [[2]]}, "none": [[1]]})",
-                  Json::most_values, nullptr, &pairs);
-  ASSERT_TRUE(json.has_value());
-  const Json::List& edited = *json->find("outer")->find("list")->list();
-  ASSERT_EQ(edited.size(), 4u);
-  EXPECT_EQ(*edited[0].text(), "a");
-  EXPECT_EQ(*edited[1].count(), 0u);
-  EXPECT_EQ(*edited[2].count(), 2u);  // after its own entries, which are not edited
-  EXPECT_EQ(*edited[3].count(), 3u);
-  for (const Json* other : {json->find("list"), json->find("none"), json->find("outer")->find("other"), json->find("outer")->find("last")})
+/// What is taken of a text, and the tree without it.
+struct Taking {
+  std::vector<std::string> names;  // "-" in a list
+  std::vector<Json> entries;
+  std::string why;
+  std::optional<Json> rest;
+
+  explicit Taking(std::string_view text, std::size_t values = Json::most_values, std::string_view outer = "outer") {
+    const auto take = [this](const std::string* name, const Json& entry) {
+      names.push_back(name == nullptr ? "-" : *name);
+      entries.push_back(entry);
+    };
+    const Json::Taken taken[] = {{outer, "list", take}};
+    rest = Json::parse(text, values, &why, taken);
+  }
+};
+
+TEST(Json, EntriesOfOneListAreTakenWhenTheyHaveBeenRead) {
+  const Taking of_list(R"({"list": [[1]], "outer": {"other": [[1]], "list": ["a", [], [[5], [6, 7]], {"b": 8}, [9], 3]}, "none": [[1]]})");
+  ASSERT_TRUE(of_list.rest.has_value());
+  EXPECT_EQ(of_list.names, std::vector<std::string>(6, "-"));
+  ASSERT_EQ(of_list.entries.size(), 6u);
+  EXPECT_EQ(*of_list.entries[0].text(), "a");
+  EXPECT_TRUE(of_list.entries[1].list()->empty());
+  EXPECT_EQ(*of_list.entries[2].list()->at(1).list()->at(1).count(), 7u);
+  EXPECT_EQ(*of_list.entries[3].find("b")->count(), 8u);
+  ASSERT_EQ(of_list.entries[4].list()->size(), 1u);  // nothing of the list before
+  EXPECT_EQ(*of_list.entries[4].list()->at(0).count(), 9u);
+  EXPECT_EQ(*of_list.entries[5].count(), 3u);
+  EXPECT_TRUE(of_list.rest->find("outer")->find("list")->list()->empty());
+  for (const Json* other : {of_list.rest->find("list"), of_list.rest->find("none"), of_list.rest->find("outer")->find("other")})
     EXPECT_NE(other->list()->at(0).list(), nullptr);
-  EXPECT_FALSE(Json::parse(R"({"outer": {"list": [[1]})", Json::most_values, nullptr, &pairs).has_value());
-  EXPECT_TRUE(Json::parse("[[[1]]]", Json::most_values, nullptr, &pairs).has_value());
-  EXPECT_TRUE(Json::parse(R"({"outer": [{"list": [[1]]}]})", Json::most_values, nullptr, &pairs).has_value());
 }
+
+TEST(Json, EntriesOfAnObjectAreTakenWithTheirNames) {
+  const Taking of_object(R"({"outer": {"list": {"a": 1, "": [2], "a": {}}, "x": 5}})");
+  ASSERT_TRUE(of_object.rest.has_value());
+  EXPECT_EQ(of_object.names, (std::vector<std::string>{"a", "", "a"}));
+  EXPECT_EQ(*of_object.entries[1].list()->at(0).count(), 2u);
+  EXPECT_TRUE(of_object.rest->find("outer")->find("list")->members()->empty());
+  EXPECT_EQ(*of_object.rest->find("outer")->find("x")->count(), 5u);
+  const Taking of_root(R"({"list": [1, [2]], "outer": {"list": [3]}})", Json::most_values, "");
+  EXPECT_EQ(of_root.entries.size(), 2u);
+  EXPECT_EQ(of_root.rest->find("outer")->find("list")->list()->size(), 1u);
+}
+
+TEST(Json, NothingIsTakenElsewhere) {
+  for (const char* text :
+       {"[[[1]]]", R"({"outer": [{"list": [[1]]}]})", R"([{"outer": {"list": [1]}}])", R"({"outer": {"list": 7, "more": [1]}})"}) {
+    const Taking none(text);
+    EXPECT_TRUE(none.rest.has_value() && none.entries.empty()) << text;
+  }
+}
+
+TEST(Json, EntriesThatAreTakenAreNotCountedBehindTheirOwn) {
+  EXPECT_TRUE(Taking(R"({"outer": {"list": [[1, 2], [3, 4], [5, 6]]}})", 6).rest.has_value());
+  EXPECT_FALSE(Taking(R"({"outer": {"list": [[1, 2], [3, 4, 5], [6]]}})", 6).rest.has_value());
+  EXPECT_FALSE(Taking(R"({"outer": {"list": [[1, 2], [3, 4], [5, 6]]}, "a": 1, "b": 2, "c": 3, "d": 4})", 6).rest.has_value());
+}
+
+TEST(Json, AListThatIsTakenComesOnce) {
+  const Taking twice(R"({"outer": {"list": [1], "list": [2]}})");
+  EXPECT_FALSE(twice.rest.has_value());
+  EXPECT_EQ(twice.why, "JSON with the member 'list' twice");
+  EXPECT_FALSE(Taking(R"({"outer": {"list": [[1]})").rest.has_value());
+}
+
+TEST(Json, ReadsWhatAnotherReaderReads) {
+  const std::string_view texts[] = {"\xEF\xBB\xBF[1]",
+                                    "\xEF\xBB[1]",
+                                    " [ 1 ,\t2\r\n] ",
+                                    "[]x",
+                                    "[1 2]",
+                                    "{\"a\" 1}",
+                                    "{\"a\":1,}",
+                                    "{,}",
+                                    "[,]",
+                                    "{1:2}",
+                                    "{\"a\":}",
+                                    "]",
+                                    ",",
+                                    ":",
+                                    "true",
+                                    "tru",
+                                    "truex",
+                                    "nulL",
+                                    "falsee",
+                                    "-",
+                                    "-0",
+                                    "0",
+                                    "00",
+                                    "01",
+                                    "-01",
+                                    "1.",
+                                    ".5",
+                                    "1e",
+                                    "1e+",
+                                    "+1",
+                                    "1E5",
+                                    "1.5e-3",
+                                    "-0.0",
+                                    "1e308",
+                                    "1e309",
+                                    "-1e309",
+                                    "1e-400",
+                                    "-1e-400",
+                                    "0.0000001e-330",
+                                    "4.9e-324",
+                                    "2e-324",
+                                    "1e99999999999999999999",
+                                    "1e-99999999999999999999",
+                                    "0e99999999999999999999",
+                                    "18446744073709551615",
+                                    "18446744073709551616",
+                                    "-9223372036854775808",
+                                    "-9223372036854775809",
+                                    "123456789012345678901234567890.5",
+                                    "0.1",
+                                    "1.7976931348623157e308",
+                                    "2.2250738585072011e-308",
+                                    "\"\"",
+                                    "\"a",
+                                    "\"\t\"",
+                                    "\"\x7f\"",
+                                    "\"\\\"",
+                                    "\"\\x\"",
+                                    "\"\\/\\b\\f\\n\\r\\t\\\\\\\"\"",
+                                    "\"\\u00e9\\u20ac\\ud83d\\ude00\"",
+                                    "\"\\u0000\"",
+                                    "\"\\ud800\"",
+                                    "\"\\ude00\"",
+                                    "\"\\ud800\\ud800\"",
+                                    "\"\\ud800x\"",
+                                    "\"\\u00g0\"",
+                                    "\"\\u00",
+                                    "\"\\uD83D\\uDE00\"",
+                                    "\"\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\"",
+                                    "\"\xC0\x80\"",
+                                    "\"\xED\xA0\x80\"",
+                                    "\"\xF4\x90\x80\x80\"",
+                                    "\"\xE2\x82\"",
+                                    "\"\x80\"",
+                                    "{\"a\":{\"b\":[[],{},\"\",null,true,false]},\"\":0}",
+                                    "[[[[]]]]",
+                                    "{\"a\":1,\"a\":2}"};
+  for (const std::string_view text : texts) {
+    const auto theirs = nlohmann::json::parse(text, nullptr, false);
+    const auto ours = Json::parse(text);
+    ASSERT_EQ(ours.has_value(), !theirs.is_discarded()) << text;
+    if (ours) EXPECT_TRUE(test::is_same(*ours, theirs)) << text;
+  }
+}
+
+// What lies behind a zero is no part of a C string, and would be read by nobody.
+TEST(Json, AZeroIsNoEnd) { EXPECT_FALSE(Json::parse(std::string_view("1\0", 2)).has_value()); }
 
 TEST(Json, GivesWhatTheTextHasAndNothingForAnotherType) {
   const auto json = Json::parse(R"({"text": "a\u00e9", "yes": true, "count": 18446744073709551615, "less": -3, "half": 0.5,

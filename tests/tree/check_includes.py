@@ -27,7 +27,7 @@ ALLOWED = {
 THIRD_PARTY = {
     "boost/": {"loader"},
     "CLI/": {"cli"},
-    "nlohmann/": {"cli", "runtime/graph", "conformance"},
+    "nlohmann/": {"cli", "conformance"},
     "curl/": {"models"},
     "utf8proc.h": {"cli", "models"},
     "yaml-cpp/": {"cli"},

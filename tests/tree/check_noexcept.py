@@ -23,7 +23,6 @@ import tempfile
 # Regular expression of the demangled function -> why it may stay. Short: a reason is a proof that the call cannot come to an allocation.
 ALLOWED = {
     r"^quern::runtime::KvPages::truncate\(unsigned int, unsigned int\)$": "a page that is given back goes to a list that has room for all pages since it was made",
-    r"^nlohmann::.*::lexer<.*>::scan_(number|string)\(\)$": "a token's first character goes to a list that had one before and keeps its room",
 }
 
 # What a library takes from elsewhere and allocates with, or passes a caught exception on with.

@@ -10,7 +10,7 @@ namespace quern::directory {
 
 std::string path_in(const std::string& folder, std::string_view name) { return concat(folder, folder.ends_with('/') ? "" : "/", name); }
 
-std::optional<JsonFile> JsonFile::find(std::string path, std::uint64_t bytes, std::size_t values, const Json::EditedList* edited) {
+std::optional<JsonFile> JsonFile::find(std::string path, std::uint64_t bytes, std::span<const Json::Taken> taken) {
   std::string text;
   if (const base::FileProblem problem = base::read_file(path, text, {.most = bytes})) {
     if (problem.fault == base::FileFault::not_found && base::dangling_target(path).empty()) return std::nullopt;
@@ -18,7 +18,7 @@ std::optional<JsonFile> JsonFile::find(std::string path, std::uint64_t bytes, st
     check_read(problem);
   }
   std::string why;
-  std::optional<Json> json = Json::parse(text, values, &why, edited);
+  std::optional<Json> json = Json::parse(text, Json::most_values, &why, taken);
   if (!json) throw Error(QUERN_BAD_MODEL, concat(path, ": is ", why));
   if (!json->is_object()) throw Error(QUERN_BAD_MODEL, concat(path, ": is not a JSON object"));
   return made_of(std::move(path), std::move(*json));

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,9 +21,8 @@ class JsonFile {
   /// Far above any configuration; tokenizer.json has limits of its own.
   static constexpr std::uint64_t most_bytes = 16 << 20;
 
-  /// Nothing if there is no such file. Throws Error(QUERN_BAD_MODEL) for text that is no JSON object.
-  static std::optional<JsonFile> find(std::string path, std::uint64_t bytes = most_bytes, std::size_t values = Json::most_values,
-                                      const Json::EditedList* edited = nullptr);
+  /// Nothing if there is no such file. Throws Error(QUERN_BAD_MODEL) for text that is no JSON object, and what `taken` throws.
+  static std::optional<JsonFile> find(std::string path, std::uint64_t bytes = most_bytes, std::span<const Json::Taken> taken = {});
 
   /// What other files stand for; `path` names one of them.
   static JsonFile made_of(std::string path, Json json);

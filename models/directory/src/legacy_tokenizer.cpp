@@ -47,8 +47,8 @@ Json added_tokens_of(const JsonFile& config) {
   return Json(std::move(added));
 }
 
-std::optional<JsonFile> read_vocabulary_and_merges(const std::string& folder, std::uint64_t most_bytes, std::size_t most_values) {
-  const auto vocabulary = JsonFile::find(path_in(folder, "vocab.json"), most_bytes, most_values);
+std::optional<JsonFile> read_vocabulary_and_merges(const std::string& folder, std::uint64_t most_bytes) {
+  const auto vocabulary = JsonFile::find(path_in(folder, "vocab.json"), most_bytes);
   std::string merges;
   const base::FileProblem problem = base::read_file(path_in(folder, "merges.txt"), merges, {.most = most_bytes});
   if (!vocabulary || problem.fault == base::FileFault::not_found) return std::nullopt;

@@ -130,25 +130,40 @@ Json::List tekken_special(const JsonFile& file, std::uint64_t count) {
   return special;
 }
 
-std::vector<std::string> tekken_tokens(const JsonFile& file, std::uint64_t count) {
-  constexpr std::string_view field = "vocab";
-  const Json* const list = file.json().find(field);
-  if (list == nullptr || list->list() == nullptr) throw file.bad(field, "is missing or is not a list");
-  if (list->list()->size() < count) throw file.bad(field, concat("has ", list->list()->size(), " entries, and 'config' asks for ", count));
-  std::vector<std::string> tokens;
-  tokens.reserve(count);
-  for (std::size_t at = 0; at < count; ++at) {
-    const Json& token = (*list->list())[at];
-    const auto rank = count_of(file, "vocab.rank", token.find("rank"), 0, most_tokens);
+/// The tokens of a tekken.json, taken while it is read. `config`, which may stand behind them, says how many count.
+class TekkenTokens {
+ public:
+  explicit TekkenTokens(const std::string& path) : errors_(JsonFile::made_of(path, Json())) {}
+
+  Json::Taken taken() {
+    return {"", field, [this](const std::string*, const Json& entry) { take(entry); }};
+  }
+  std::vector<std::string> first(const JsonFile& file, std::uint64_t count) {
+    const Json* const list = file.json().find(field);
+    if (list == nullptr || list->list() == nullptr) throw file.bad(field, "is missing or is not a list");
+    if (tokens_.size() < count) throw file.bad(field, concat("has ", tokens_.size(), " entries, and 'config' asks for ", count));
+    tokens_.resize(count);
+    return std::move(tokens_);
+  }
+
+ private:
+  static constexpr std::string_view field = "vocab";
+
+  void take(const Json& token) {
+    const std::uint64_t at = tokens_.size();
+    if (at == most_tokens) throw errors_.bad(field, concat("has more entries than are read; at most ", most_tokens, " are read"));
+    const auto rank = count_of(errors_, "vocab.rank", token.find("rank"), 0, most_tokens);
     const Json* const bytes = token.find("token_bytes");
     if (rank != at || bytes == nullptr || bytes->text() == nullptr || bytes->text()->empty())
-      throw file.bad(field, concat("has entry ", at, " without 'token_bytes', or with another 'rank' than ", at));
+      throw errors_.bad(field, concat("has entry ", at, " without 'token_bytes', or with another 'rank' than ", at));
     try {
-      tokens.push_back(decode_base64("vocab.token_bytes", *bytes->text()));
-    } catch (const Error& error) { throw Error(error.code(), concat(file.path(), ": rank ", at, ": ", error.what())); }
+      tokens_.push_back(decode_base64("vocab.token_bytes", *bytes->text()));
+    } catch (const Error& error) { throw Error(error.code(), concat(errors_.path(), ": rank ", at, ": ", error.what())); }
   }
-  return tokens;
-}
+
+  JsonFile errors_;
+  std::vector<std::string> tokens_;
+};
 
 // tiktoken
 
@@ -211,7 +226,10 @@ bool is_tiktoken(std::string_view bytes) noexcept {
 }
 
 std::optional<JsonFile> read_tekken(const std::string& folder) {
-  const auto file = JsonFile::find(path_in(folder, "tekken.json"), most_tokenizer_bytes, most_tokenizer_values);
+  const std::string path = path_in(folder, "tekken.json");
+  TekkenTokens tokens(path);
+  const Json::Taken taken[] = {tokens.taken()};
+  const auto file = JsonFile::find(path, most_tokenizer_bytes, taken);
   if (!file) return std::nullopt;
   const Json* const config = file->json().find("config");
   if (config == nullptr || !config->is_object()) throw file->bad("config", "is missing or is not an object");
@@ -227,7 +245,7 @@ std::optional<JsonFile> read_tekken(const std::string& folder) {
   if (ranked.expression.empty()) throw file->bad("config.pattern", "is missing");
   ranked.first_id = special;
   ranked.special = tekken_special(*file, special);
-  ranked.tokens = tekken_tokens(*file, size - special);
+  ranked.tokens = tokens.first(*file, size - special);
   ranked.begin = "<s>";
   return as_tokenizer_json(file->path(), std::move(ranked));
 }

@@ -3,11 +3,13 @@
 #include "config.hpp"
 
 #include "quern/base/terminal_text.hpp"
+#include "quern/models/string_hash.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace quern::directory {
@@ -77,41 +79,31 @@ bool is_byte(std::string_view text) {
          std::from_chars(text.data() + 3, text.data() + 5, value, 16).ptr == text.data() + 5;
 }
 
-struct Merged {
-  std::string_view whole, merge;  // "ab", "a b"
-  std::uint32_t rank = 0;
+struct Hash {
+  std::size_t operator()(std::string_view text) const noexcept { return tokenizer::hash_bytes(text, seed); }
+  std::uint64_t seed = tokenizer::process_seed();
 };
 
-/// Merges in the order of what they make.
-class MergeList {
- public:
-  MergeList(const JsonFile& file, const std::vector<std::string>& merges) {
-    for (const std::string& merge : merges) {
-      const std::size_t space = merge.find(' ');
-      if (space == merge.npos || space == 0 || space + 1 == merge.size())
-        throw file.bad("model.merges", concat("has entry ", wholes_.size(), ", which is not two tokens with a space between them"));
-      wholes_.push_back(merge.substr(0, space) + merge.substr(space + 1));
-    }
-    for (std::uint32_t i = 0; i < wholes_.size(); ++i) sorted_.push_back({wholes_[i], merges[i], i});
-    std::ranges::sort(sorted_, [](const Merged& a, const Merged& b) { return std::pair(a.whole, a.rank) < std::pair(b.whole, b.rank); });
-  }
-  std::span<const Merged> of(std::string_view whole) const {
-    const auto found = std::ranges::equal_range(sorted_, whole, {}, &Merged::whole);
-    return {found.begin(), found.end()};
-  }
-
- private:
-  std::vector<std::string> wholes_;
-  std::vector<Merged> sorted_;
+/// Places of the merges that make a token.
+struct Made {
+  std::size_t count = 0, first = 0, last = 0;
 };
 
 class ScoredTokens {
  public:
-  ScoredTokens(const JsonFile& file, const TokenList& list, const std::vector<std::string>& merges)
-      : file_(file), list_(list), merges_(file, merges) {
+  ScoredTokens(const JsonFile& file, const TokenList& list, const std::vector<std::string>& merges) : file_(file), list_(list) {
+    tokens_.reserve(list.tokens.size());
     for (std::size_t id = 0; id < list.tokens.size(); ++id)
-      if (list.types[id] == token_type::normal) names_.emplace_back(list.tokens[id]);
-    std::ranges::sort(names_);
+      if (list.types[id] == token_type::normal) tokens_.try_emplace(list.tokens[id]);
+    std::string whole;
+    for (std::size_t place = 0; place < merges.size(); ++place) {
+      const std::string& merge = merges[place];
+      const std::size_t space = merge.find(' ');
+      if (space == merge.npos || space == 0 || space + 1 == merge.size())
+        throw file.bad("model.merges", concat("has entry ", place, ", which is not two tokens with a space between them"));
+      whole.assign(merge, 0, space).append(merge, space + 1);
+      if (const auto token = tokens_.find(whole); token != tokens_.end()) add(token->second, place);
+    }
   }
 
   /// Nothing where the merges are not those that SentencePiece's scores give.
@@ -127,22 +119,26 @@ class ScoredTokens {
   }
 
  private:
+  static void add(Made& made, std::size_t place) noexcept {
+    if (made.count++ == 0) made.first = place;
+    made.last = place;
+  }
+
   /// SentencePiece merges whatever two tokens make a token, by its score alone. So all splits are merges, and neighbours in the list.
   std::optional<float> score_of(std::string_view token) {
-    const std::span<const Merged> found = merges_.of(token);
     splits_ += token.size();
     if (splits_ > most_splits) throw file_.unsupported("model.vocab", concat("has tokens of more than ", most_splits, " bytes together"));
     std::size_t splits = 0;
     for (std::size_t at = 1; at < token.size(); ++at)
-      splits += std::ranges::binary_search(names_, token.substr(0, at)) && std::ranges::binary_search(names_, token.substr(at)) ? 1 : 0;
-    if (splits != found.size() || (!found.empty() && found.back().rank - found.front().rank + 1 != found.size())) return std::nullopt;
-    return found.empty() ? 0.0f : -1.0f - static_cast<float>(found.front().rank);
+      splits += tokens_.contains(token.substr(0, at)) && tokens_.contains(token.substr(at)) ? 1 : 0;
+    const Made& made = tokens_.find(token)->second;
+    if (splits != made.count || (made.count > 0 && made.last - made.first + 1 != made.count)) return std::nullopt;
+    return made.count == 0 ? 0.0f : -1.0f - static_cast<float>(made.first);
   }
 
   const JsonFile& file_;
   const TokenList& list_;
-  MergeList merges_;
-  std::vector<std::string_view> names_;
+  std::unordered_map<std::string_view, Made, Hash> tokens_;  // those of type normal
   std::uint64_t splits_ = 0;
 };
 

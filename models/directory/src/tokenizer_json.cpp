@@ -2,6 +2,7 @@
 
 #include "config.hpp"
 #include "legacy_tokenizer.hpp"
+#include "model_entries.hpp"
 #include "pre_tokenizer_steps.hpp"
 #include "ranked_files.hpp"
 #include "sentencepiece_file.hpp"
@@ -15,33 +16,6 @@
 
 namespace quern::directory {
 namespace {
-
-/// Tokens by id while they are collected.
-class Tokens {
- public:
-  Tokens(const JsonFile& file, TokenList& list) : file_(file), list_(list) {}
-
-  void add(std::string_view field, const std::string& text, const Json* id, std::int32_t type) {
-    if (id == nullptr || id->count() == nullptr) throw file_.bad(field, concat("has no whole number as the id of ", in_quotes(text, 48)));
-    if (*id->count() >= most_tokens)
-      throw file_.bad(field, concat("has the id ", *id->count(), " for ", in_quotes(text, 48), "; ids below ", most_tokens, " are read"));
-    const auto at = static_cast<std::size_t>(*id->count());
-    if (at >= list_.tokens.size()) {
-      list_.tokens.resize(at + 1);
-      list_.types.resize(at + 1);
-    }
-    const bool again = type != token_type::normal && list_.types[at] == token_type::normal &&
-                       list_.tokens[at] == text;  // added tokens may stand in the vocabulary
-    if (list_.types[at] != 0 && !again)
-      throw file_.bad(field, concat("has the id ", at, " twice, for ", in_quotes(list_.tokens[at], 48), " and for ", in_quotes(text, 48)));
-    list_.tokens[at] = text;
-    list_.types[at] = type;
-  }
-
- private:
-  const JsonFile& file_;
-  TokenList& list_;
-};
 
 const Json& require_object(const JsonFile& file, std::string_view field, const Json* value) {
   if (value == nullptr || !value->is_object()) throw file.bad(field, "is missing or is not an object");
@@ -60,7 +34,7 @@ struct AddedFlags {
   bool any_space_or_word = false, any_normalized = false;
 };
 
-AddedFlags read_added(const JsonFile& file, Tokens& tokens, const TokenList& list) {
+AddedFlags read_added(const JsonFile& file, ModelEntries& entries) {
   constexpr std::string_view field = "added_tokens";
   AddedFlags flags;
   const Json::List* const added_tokens = list_of(file, field, file.json().find(field));
@@ -74,37 +48,15 @@ AddedFlags read_added(const JsonFile& file, Tokens& tokens, const TokenList& lis
                right = flag("rstrip").value_or(false);
     const Json* const id = added.find("id");
     const std::uint64_t at = id == nullptr || id->count() == nullptr ? most_tokens : *id->count();
+    const TokenList& list = entries.list;
     const bool in_model = at < list.tokens.size() && list.types[at] == token_type::normal && list.tokens[at] == *text;
-    tokens.add(field, *text, id, special ? token_type::control : token_type::user_defined);
+    entries.add(field, *text, id, special ? token_type::control : token_type::user_defined);
     flags.pairs.push_back(static_cast<std::int32_t>(at));
     flags.pairs.push_back((single_word ? 1 : 0) | (left ? 2 : 0) | (right ? 4 : 0) | (normalized ? 8 : 0) | (in_model ? 0 : 16));
     flags.any_space_or_word = flags.any_space_or_word || single_word || left || right;
     flags.any_normalized = flags.any_normalized || normalized;
   }
   return flags;
-}
-
-/// A pair of texts becomes one with a space between them, or NUL where they have spaces.
-void join_pair(Json& merge) {
-  const Json::List* const pair = merge.list();
-  if (pair == nullptr || pair->size() != 2 || (*pair)[0].text() == nullptr || (*pair)[1].text() == nullptr) return;
-  const std::string &left = *(*pair)[0].text(), &right = *(*pair)[1].text();
-  const bool spaces = left.find(' ') != left.npos || right.find(' ') != right.npos;
-  merge = Json(concat(left, spaces ? '\0' : ' ', right));
-}
-
-std::vector<std::string> read_merges(const JsonFile& file, const Json& model) {
-  constexpr std::string_view field = "model.merges";
-  const Json::List* const list = list_of(file, field, model.find("merges"));
-  if (list == nullptr) throw file.bad(field, "is missing");
-  if (list->size() > most_merges) throw file.bad(field, concat("has ", list->size(), " entries; at most ", most_merges, " are read"));
-  std::vector<std::string> merges;
-  merges.reserve(list->size());
-  for (const Json& merge : *list) {
-    if (merge.text() == nullptr) throw file.bad(field, concat("has entry ", merges.size(), ", which is neither text nor a pair of texts"));
-    merges.push_back(*merge.text());
-  }
-  return merges;
 }
 
 /// The id of a special token that a template names.
@@ -223,21 +175,31 @@ void write_steps(const JsonFile& file, const Json& model, AddedFlags added, cons
   if (!added.pairs.empty()) keys.numbers<std::int32_t>("quern.added_token_flags", added.pairs);
 }
 
-/// The pieces of a Unigram model; their places are their ids.
-std::vector<double> read_pieces(const JsonFile& file, const Json& model, Tokens& tokens) {
-  constexpr std::string_view field = "model.vocab";
-  const Json::List* const list = list_of(file, field, model.find("vocab"));
-  if (list == nullptr) throw file.bad(field, "is missing");
-  std::vector<double> scores;
-  for (const Json& piece : *list) {
-    const Json::List* const pair = piece.list();
-    if (pair == nullptr || pair->size() != 2 || (*pair)[0].text() == nullptr || !(*pair)[1].number())
-      throw file.bad(field, concat("has entry ", scores.size(), ", which is no pair of a text and a score"));
-    const Json id(static_cast<std::uint64_t>(scores.size()));
-    tokens.add(field, *(*pair)[0].text(), &id, token_type::normal);
-    scores.push_back(*(*pair)[1].number());
-  }
-  return scores;
+struct Read {
+  JsonFile file;
+  ModelEntries entries;
+};
+
+/// tokenizer.json, or what the other forms stand for; nothing without any.
+std::optional<Read> read_model(const std::string& folder) {
+  const std::string path = path_in(folder, "tokenizer.json");
+  ModelEntries entries(path);
+  if (auto file = JsonFile::find(path, most_tokenizer_bytes, entries.taken())) return Read{std::move(*file), std::move(entries)};
+  auto made = read_tekken(folder);
+  if (!made) made = read_vocabulary_and_merges(folder, most_tokenizer_bytes);
+  if (!made) made = read_tiktoken(folder);
+  if (!made) return std::nullopt;
+  entries = ModelEntries(made->path());
+  entries.take_all(*made);
+  return Read{std::move(*made), std::move(entries)};
+}
+
+/// The form of the vocabulary is that of the model's type, and merges are there where it has them.
+void check_entries(const JsonFile& file, const Json& model, std::string_view type) {
+  constexpr std::string_view vocabulary = "model.vocab", merges = "model.merges";
+  if (type != "Unigram") require_object(file, vocabulary, model.find("vocab"));
+  else if (list_of(file, vocabulary, model.find("vocab")) == nullptr) throw file.bad(vocabulary, "is missing");
+  if (type == "BPE" && list_of(file, merges, model.find("merges")) == nullptr) throw file.bad(merges, "is missing");
 }
 
 }  // namespace
@@ -260,15 +222,11 @@ void fill_up(TokenList& list, std::uint64_t rows) {
 }
 
 TokenList write_tokenizer_keys(const std::string& folder, std::uint64_t rows, gguf::Writer& keys) {
-  static constexpr Json::EditedList merges_of_pairs = {"model", "merges", join_pair};
-  auto file = JsonFile::find(path_in(folder, "tokenizer.json"), most_tokenizer_bytes, most_tokenizer_values, &merges_of_pairs);
-  if (!file) file = read_tekken(folder);
-  if (!file) file = read_vocabulary_and_merges(folder, most_tokenizer_bytes, most_tokenizer_values);
-  if (!file) file = read_tiktoken(folder);
+  std::optional<Read> read = read_model(folder);
   if (rows > most_tokens)
     throw Error(QUERN_UNSUPPORTED,
                 concat(folder, ": the table of embeddings has ", rows, " rows; at most ", most_tokens, " tokens are read"));
-  if (!file) {
+  if (!read) {
     if (auto list = write_sentencepiece_file(folder, rows, keys)) return std::move(*list);
     throw Error(
         QUERN_UNSUPPORTED,
@@ -277,34 +235,30 @@ TokenList write_tokenizer_keys(const std::string& folder, std::uint64_t rows, gg
             ": has no tokenizer.json, nor tekken.json, vocab.json with merges.txt, *.tiktoken or tokenizer.model, the forms of tokenizer that "
             "are read; save the tokenizer with transformers, or use a GGUF file of the model"));
   }
-  const Json& model = require_object(*file, "model", file->json().find("model"));
-  const std::string type = text_of(*file, "model.type", model.find("type")).value_or("BPE");
-  if (number_of(*file, "model.dropout", model.find("dropout")).value_or(0) != 0)
-    throw file->unsupported("model.dropout", "is set; a text would have other tokens each time");
-  TokenList list;
-  Tokens tokens(*file, list);
-  std::vector<double> scores;
-  if (type == "Unigram") {
-    scores = read_pieces(*file, model, tokens);
-  } else {
-    for (const Json::Member& token : *require_object(*file, "model.vocab", model.find("vocab")).members())
-      tokens.add("model.vocab", token.name, &token.value, token_type::normal);
-  }
-  const AddedFlags added = read_added(*file, tokens, list);
+  const JsonFile& file = read->file;
+  const Json& model = require_object(file, "model", file.json().find("model"));
+  const std::string type = text_of(file, "model.type", model.find("type")).value_or("BPE");
+  if (number_of(file, "model.dropout", model.find("dropout")).value_or(0) != 0)
+    throw file.unsupported("model.dropout", "is set; a text would have other tokens each time");
+  check_entries(file, model, type);
+  const AddedFlags added = read_added(file, read->entries);
+  TokenList& list = read->entries.list;
   fill_up(list, rows);
-  read_post_processor(*file, file->json().find("post_processor"), list);
-  const std::vector<std::string> merges = type == "BPE" ? read_merges(*file, model) : std::vector<std::string>();
-  const bool byte_fallback = bool_of(*file, "model.byte_fallback", model.find("byte_fallback")).value_or(false);
-  const Json* const normalizer = file->json().find("normalizer");
+  read_post_processor(file, file.json().find("post_processor"), list);
+  std::vector<std::string>& merges = read->entries.merges;
+  if (type != "BPE") merges.clear();
+  std::vector<double>& scores = read->entries.scores;
+  const bool byte_fallback = bool_of(file, "model.byte_fallback", model.find("byte_fallback")).value_or(false);
+  const Json* const normalizer = file.json().find("normalizer");
   const bool normalizes = normalizer != nullptr && !normalizer->is_null();
   const bool has_rule = type == "BPE" && !byte_fallback && !added.any_space_or_word && !(added.any_normalized && normalizes) &&
-                        is_plain_byte_level(*file, model);
-  const auto rule = has_rule ? pre_tokenizer_of(*file) : std::nullopt;
+                        is_plain_byte_level(file, model);
+  const auto rule = has_rule ? pre_tokenizer_of(file) : std::nullopt;
   if (rule) {
     keys.string("tokenizer.ggml.model", "gpt2");
     keys.string("tokenizer.ggml.pre", *rule);
-  } else if (type != "BPE" || !byte_fallback || added.any_space_or_word || !write_sentencepiece_keys(*file, merges, list, keys)) {
-    write_steps(*file, model, added, list, keys);
+  } else if (type != "BPE" || !byte_fallback || added.any_space_or_word || !write_sentencepiece_keys(file, merges, list, keys)) {
+    write_steps(file, model, added, list, keys);
   }
   if (!scores.empty()) {
     scores.resize(list.tokens.size(), 0);
@@ -313,7 +267,7 @@ TokenList write_tokenizer_keys(const std::string& folder, std::uint64_t rows, gg
   if (!merges.empty() || rule) keys.strings("tokenizer.ggml.merges", merges);
   keys.strings("tokenizer.ggml.tokens", list.tokens);
   keys.numbers<std::int32_t>("tokenizer.ggml.token_type", list.types);
-  return list;
+  return std::move(list);
 }
 
 }  // namespace quern::directory

@@ -12,7 +12,6 @@
 namespace quern::directory {
 
 inline constexpr std::uint64_t most_tokenizer_bytes = 64 << 20;               // of a file
-inline constexpr std::size_t most_tokenizer_values = 2'500'000;               // 262,144 tokens and 514,906 merges as pairs are 1.8 million
 inline constexpr std::uint64_t most_tokens = 1 << 20, most_merges = 1 << 20;  // as models/tokenizer has them
 
 /// As tokenizer.ggml.token_type has them; 0 is nobody's yet.

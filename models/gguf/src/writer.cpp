@@ -112,7 +112,10 @@ void Writer::string(std::string_view key, std::string_view value) {
 }
 
 void Writer::strings(std::string_view key, std::span<const std::string> values) {
+  std::size_t bytes = 0;
+  for (const std::string& value : values) bytes += sizeof(std::uint64_t) + value.size();
   std::vector<std::byte> elements;
+  elements.reserve(bytes);
   for (const std::string& value : values) append_string(elements, value);
   put_array(key, ValueType::string, values.size(), elements);
 }

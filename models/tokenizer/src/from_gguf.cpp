@@ -112,6 +112,7 @@ std::string pre_tokenizer_warning(const gguf::File& file) {
 
 std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file, std::string_view pre_tokenizer) {
   VocabularyView view;
+  view.source = file.name();
   view.model = file.require_string("tokenizer.ggml.model");
   std::vector<std::string_view> tokens, merges;
   std::vector<std::int32_t> types;

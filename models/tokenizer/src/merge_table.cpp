@@ -1,10 +1,9 @@
 // The merges of a byte-level BPE vocabulary.
 #include "merge_table.hpp"
 
-#include "string_hash.hpp"
-
 #include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
+#include "quern/models/string_hash.hpp"
 
 #include <algorithm>
 #include <array>

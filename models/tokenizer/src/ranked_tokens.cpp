@@ -2,10 +2,10 @@
 #include "quern/models/ranked_tokens.hpp"
 
 #include "byte_alphabet.hpp"
-#include "string_hash.hpp"
 
 #include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
+#include "quern/models/string_hash.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // A hash of bytes whose seed differs from process to process.
-#include "string_hash.hpp"
+#include "quern/models/string_hash.hpp"
 
 #include <cstring>
 #include <random>

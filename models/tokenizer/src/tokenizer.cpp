@@ -88,7 +88,8 @@ AddedRules added_rules(const Vocabulary& vocabulary, const VocabularyView& view)
 
 struct Tokenizer::Impl {
   explicit Impl(const VocabularyView& view)
-      : vocabulary(require_known_model(view)),
+      : source(view.source),
+        vocabulary(require_known_model(view)),
         added(added_rules(vocabulary, view)),
         rules(make_rules(vocabulary, added, view)),
         markers(markers_in_raw_text(vocabulary, added, std::holds_alternative<Pipeline>(rules))),
@@ -160,7 +161,12 @@ struct Tokenizer::Impl {
       found.add(*vocabulary.bos, 0);
     }
     check_ranges(foreign, text.size());
-    encode(text, options.parse_special, foreign, most, found);
+    try {
+      encode(text, options.parse_special, foreign, most, found);
+    } catch (const Error& error) {  // an expression of the file that takes too many steps
+      if (error.code() != QUERN_UNSUPPORTED || source.empty()) throw;
+      throw Error(error.code(), concat(source, ": ", error.what()));
+    }
     if (options.add_eos.value_or(add_eos)) {
       if (!vocabulary.eos)
         throw Error(QUERN_INVALID_ARGUMENT, "add_eos was asked for, but the vocabulary has no token for the end of a text");
@@ -169,6 +175,7 @@ struct Tokenizer::Impl {
     if (ids.size() > most) fail_full(ids.size(), most);
   }
 
+  std::string source;
   Vocabulary vocabulary;
   AddedRules added;
   Rules rules;  // refers to vocabulary and added

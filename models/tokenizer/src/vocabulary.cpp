@@ -2,10 +2,10 @@
 #include "vocabulary.hpp"
 
 #include "message_markers.hpp"
-#include "string_hash.hpp"
 
 #include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
+#include "quern/models/string_hash.hpp"
 
 #include <algorithm>
 #include <bit>

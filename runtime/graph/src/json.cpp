@@ -1,47 +1,91 @@
-// See json.hpp. The text is nlohmann_json's to read, event by event; the tree is ours.
+// See json.hpp.
 #include "quern/graph/json.hpp"
 
-#include "quern/graph/error.hpp"
+#include "json_lexer.hpp"
 
-#include <nlohmann/json.hpp>
+#include "quern/graph/error.hpp"
 
 #include <limits>
 #include <utility>
 
 namespace quern {
 
-struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
-  JsonBuilder(std::size_t values, const Json::EditedList* edited) : values_(values), left_(values), edited_(edited) {}
+struct JsonBuilder {
+  JsonBuilder(std::size_t values, std::span<const Json::Taken> taken)
+      : values_(values), left_(values), taken_(taken), was_taken_(taken.size()) {}
 
   Json root;
   std::string why;
 
-  bool null() override { return put(Json()); }
-  bool boolean(bool value) override { return put(Json(value)); }
-  bool number_integer(number_integer_t value) override { return put(Json(std::int64_t{value})); }
-  bool number_unsigned(number_unsigned_t value) override { return put(Json(std::uint64_t{value})); }
-  bool number_float(number_float_t value, const string_t&) override { return put(Json(value)); }
-  bool string(string_t& value) override { return put(Json(std::move(value))); }
-  bool binary(binary_t&) override { return false; }
-  bool key(string_t& name) override {
-    std::get<Json::Members>(open_.back()->value_).push_back({std::move(name), Json()});
-    return true;
-  }
-  bool start_object(std::size_t) override { return open(Json(Json::Members())); }
-  bool start_array(std::size_t) override { return open(Json(Json::List())); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool parse_error(std::size_t read, const std::string&, const nlohmann::detail::exception& error) override {
-    const bool encoding = std::string_view(error.what()).find("UTF-8") != std::string_view::npos;
-    why = concat(encoding ? "not UTF-8 at byte " : "not JSON at byte ", read > 0 ? read - 1 : 0);
-    return false;
+  bool read(std::string_view json) {
+    JsonLexer lexer(json);
+    using enum JsonLexer::Token;
+    for (JsonLexer::Token token = lexer.next();;) {  // begins a value
+      if (token == begin_object || token == begin_list) {
+        if (!open(token == begin_object)) return false;
+        token = lexer.next();
+        if (!is_end(token)) {
+          if (in_object() && !read_name(lexer, token)) return false;
+          continue;
+        }
+        close();
+      } else if (!put(lexer, token)) {
+        return false;
+      }
+      for (;;) {  // behind a value
+        token = lexer.next();
+        if (open_.empty()) return token == end || refuse(lexer);
+        if (is_end(token)) {
+          close();
+          continue;
+        }
+        if (token != comma) return refuse(lexer);
+        token = lexer.next();
+        if (in_object() && !read_name(lexer, token)) return false;
+        break;
+      }
+    }
   }
 
  private:
-  /// Where a value goes: behind the key that was read last, or at the end of the list. What is open stands at the end of its parent, so
+  bool refuse(const JsonLexer& lexer) {
+    why = concat(lexer.is_encoding_wrong() ? "not UTF-8 at byte " : "not JSON at byte ", lexer.place());
+    return false;
+  }
+  bool in_object() const noexcept { return open_.back()->is_object(); }
+  bool is_end(JsonLexer::Token token) const noexcept {
+    return token == (in_object() ? JsonLexer::Token::end_object : JsonLexer::Token::end_list);
+  }
+
+  /// `token` is the name; the next one is then that of the value.
+  bool read_name(JsonLexer& lexer, JsonLexer::Token& token) {
+    if (token != JsonLexer::Token::text) return refuse(lexer);
+    if (open_.back() == taking_) name_ = lexer.text();
+    else std::get<Json::Members>(open_.back()->value_).push_back({std::string(lexer.text()), Json()});
+    if (lexer.next() != JsonLexer::Token::colon) return refuse(lexer);
+    token = lexer.next();
+    return true;
+  }
+
+  bool put(const JsonLexer& lexer, JsonLexer::Token token) {
+    using enum JsonLexer::Token;
+    switch (token) {
+      case text: return add(Json(std::string(lexer.text())));
+      case count: return add(Json(lexer.count()));
+      case integer: return add(Json(lexer.integer()));
+      case fraction: return add(Json(lexer.fraction()));
+      case truth: return add(Json(true));
+      case falsehood: return add(Json(false));
+      case null: return add(Json());
+      default: return refuse(lexer);
+    }
+  }
+
+  /// Where a value goes: behind the name that was read last, or at the end of the list. What is open stands at the end of its parent, so
   /// that its place stays until it is closed.
   Json& place(Json value) {
     if (open_.empty()) return root = std::move(value);
+    if (open_.back() == taking_) return entry_ = std::move(value);
     auto& parent = open_.back()->value_;
     if (auto* members = std::get_if<Json::Members>(&parent)) return members->back().value = std::move(value);
     auto& list = std::get<Json::List>(parent);
@@ -53,46 +97,80 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
     why = concat("more than ", values_, " values");
     return false;
   }
-  bool put(Json value) {
+  bool add(Json value) {
     if (!count_value()) return false;
-    place(std::move(value));
+    const Json& placed = place(std::move(value));
+    if (&placed == &entry_) give();
     return true;
   }
-  bool open(Json value) {
+  bool open(bool is_object) {
     if (open_.size() == Json::deepest) {
       why = concat("nested deeper than ", Json::deepest, " levels");
       return false;
     }
     if (!count_value()) return false;
-    const bool is_edited = edited_ != nullptr && open_.size() == 2 && is_last(0, edited_->outer) && is_last(1, edited_->name);
-    Json& placed = place(std::move(value));
-    open_.push_back(&placed);
-    if (is_edited) edits_ = &placed;
+    const std::size_t list = open_.empty() ? taken_.size() : list_of_taken();
+    open_.push_back(!is_object && is_list_again() ? &emptied_entry() : &place(is_object ? Json(Json::Members()) : Json(Json::List())));
+    if (list == taken_.size()) return true;
+    if (was_taken_[list]) {
+      why = concat("JSON with the member '", taken_[list].name, "' twice");
+      return false;
+    }
+    was_taken_[list] = true;
+    taking_ = open_.back();
+    take_ = &taken_[list].take;
+    left_at_entry_ = left_;
     return true;
   }
-  bool close() {
-    Json* const closed = open_.back();
+  void close() {
+    const Json* const closed = open_.back();
     open_.pop_back();
-    if (closed == edits_) edits_ = nullptr;
-    else if (edits_ != nullptr && open_.back() == edits_) edited_->edit(*closed);
-    return true;
+    if (closed == taking_) taking_ = nullptr;
+    else if (closed == &entry_) give();
+  }
+
+  /// Whether the entry that is opened is a list as the one before: its room serves again.
+  bool is_list_again() const noexcept { return taking_ != nullptr && open_.back() == taking_ && entry_.list() != nullptr; }
+  Json& emptied_entry() noexcept {
+    std::get<Json::List>(entry_.value_).clear();
+    return entry_;
+  }
+
+  void give() {
+    (*take_)(taking_->is_object() ? &name_ : nullptr, entry_);
+    left_ = left_at_entry_;
+  }
+  /// Which of them the value is that follows; taken_.size() for none.
+  std::size_t list_of_taken() const noexcept {
+    std::size_t at = 0;
+    while (at < taken_.size() && !begins(taken_[at])) ++at;
+    return at;
+  }
+  bool begins(const Json::Taken& taken) const noexcept {
+    if (taken.outer.empty()) return open_.size() == 1 && has_last(0, taken.name);
+    return open_.size() == 2 && has_last(0, taken.outer) && has_last(1, taken.name);
   }
   /// Whether the object of this level had this name last.
-  bool is_last(std::size_t level, std::string_view name) const {
+  bool has_last(std::size_t level, std::string_view name) const noexcept {
     const Json::Members* const members = open_[level]->members();
-    return members != nullptr && members->back().name == name;
+    return members != nullptr && !members->empty() && members->back().name == name;
   }
 
   std::size_t values_;
   std::size_t left_;         // values that may still come; reading ends where one is too many
   std::vector<Json*> open_;  // from the root to the innermost that is not closed
-  const Json::EditedList* edited_;
-  Json* edits_ = nullptr;  // that list while it is open
+  std::span<const Json::Taken> taken_;
+  std::vector<bool> was_taken_;
+  const Json* taking_ = nullptr;  // the list of taken_ that is open
+  const std::function<void(const std::string*, const Json&)>* take_ = nullptr;
+  Json entry_;        // of it
+  std::string name_;  // of the entry
+  std::size_t left_at_entry_ = 0;
 };
 
-std::optional<Json> Json::parse(std::string_view text, std::size_t values, std::string* why, const EditedList* edited) {
-  JsonBuilder builder(values, edited);
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
+std::optional<Json> Json::parse(std::string_view text, std::size_t values, std::string* why, std::span<const Taken> taken) {
+  JsonBuilder builder(values, taken);
+  if (!builder.read(text)) {
     if (why != nullptr) *why = std::move(builder.why);
     return std::nullopt;
   }

@@ -1,7 +1,8 @@
 // Fuzzes the tokenizer files of a directory.
 //
 //   byte 0   which file: tokenizer.model, tekken.json, words.tiktoken, tokenizer.json, or vocab.json with merges.txt behind a NUL;
-//            with the bit of 8, tokenizer_config.json and a NUL stand before it
+//            with the bit of 8, tokenizer_config.json and a NUL stand before it; with the bit of 16, added_tokens.json and a NUL; with the bit
+//            of 32 the embeddings have 300 rows
 //   byte 1   how many of the last bytes are a text
 //   rest     the file, then the text
 //
@@ -47,7 +48,10 @@ void check(const Tokenizer& tokenizer, std::string_view text) {
   require(placed.ids == tokenizer.encode(text, plain) && placed.ids.size() == placed.places.size());
   for (const std::int32_t id : placed.ids) require(id >= 0 && id < tokenizer.size());
   for (const std::size_t place : placed.places) require(place <= text.size());
+  for (const std::int32_t id : placed.ids) tokenizer.token_bytes(id);
   tokenizer.decode(placed.ids);
+  const TextRange middle{text.size() / 4, text.size() / 2};
+  for (const std::int32_t id : tokenizer.encode(text, {&middle, 1}, plain)) require(id >= 0 && id < tokenizer.size());
 }
 
 }  // namespace
@@ -61,6 +65,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   file.remove_suffix(text.size());
   const std::string name(names[(data[0] & 7u) % std::size(names)]);
   write(scratch.path("tokenizer_config.json"), (data[0] & 8u) != 0 ? front(file) : config);
+  const bool has_added = (data[0] & 16u) != 0;
+  if (has_added) write(scratch.path("added_tokens.json"), front(file));
   if (name == "vocab.json") {
     write(scratch.path(name), front(file));
     write(scratch.path("merges.txt"), file);
@@ -68,8 +74,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     write(scratch.path(name), file);
   }
   try {
-    check(*test::tokenizer_of_folder(folder), text);
+    check(*test::tokenizer_of_folder(folder, (data[0] & 32u) != 0 ? 300 : 0), text);
   } catch (const Error& error) { require(error.code() == QUERN_BAD_MODEL || error.code() == QUERN_UNSUPPORTED); }
   std::filesystem::remove(scratch.path(name));
+  if (has_added) std::filesystem::remove(scratch.path("added_tokens.json"));
   return 0;
 }

@@ -45,6 +45,7 @@ struct AddedToken {
 /// A vocabulary as a model file holds it. Plain views: whoever fills it keeps the memory alive until the
 /// Tokenizer is built, and no longer; the Tokenizer copies what it needs. Everything in it is untrusted.
 struct VocabularyView {
+  std::string_view source;         // the file's name, for errors of texts that its expressions cannot cut
   std::string_view model;          // "gpt2", "llama", "t5" or "huggingface"
   std::string_view pre_tokenizer;  // for "gpt2": see known_pre_tokenizers()
   std::span<const std::string_view> tokens;

@@ -2,8 +2,11 @@
 // out), its depth is bounded, and nothing is taken for what it is not: what an accessor does not find is null or empty.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -20,20 +23,20 @@ class Json {
   /// Levels of nesting that parse() takes.
   static constexpr int deepest = 64;
 
-  /// Values that parse() takes unless another number is given; a tree of so many takes about 150 MiB beside its strings.
-  static constexpr std::size_t most_values = 1'000'000;
+  /// Values that parse() takes unless another number is given: a tree of so many takes 60 MiB at most beside its strings.
+  static constexpr std::size_t most_values = 1 << 19;
 
-  /// A long list that the root's member `outer` has as its member `name`. Where an entry is a list or an object, `edit` may replace it by
-  /// something smaller as soon as it has been read.
-  struct EditedList {
-    std::string_view outer, name;
-    void (*edit)(Json& entry);
+  /// A long list or object that the root, or the root's member `outer`, has as its member `name`. In the tree it is empty: each entry goes to
+  /// `take` as soon as it has been read, with its name if it is an object's. It then counts no longer among the values.
+  struct Taken {
+    std::string_view outer, name;  // "": the root
+    std::function<void(const std::string* member, const Json& entry)> take;
   };
 
-  /// Nothing for text that is no JSON, nests deeper than `deepest` or has more values; `why` then has the
-  /// reason, unless it is null. Throws std::bad_alloc, and what an edit throws.
+  /// Nothing for text that is no JSON, nests deeper than `deepest`, has more values, or has a list of `taken` twice; `why` then has the
+  /// reason, unless it is null. Throws std::bad_alloc, and what `take` throws.
   static std::optional<Json> parse(std::string_view text, std::size_t values = most_values, std::string* why = nullptr,
-                                   const EditedList* edited = nullptr);
+                                   std::span<const Taken> taken = {});
 
   Json() = default;
   /// Not the variant's own: libstdc++ 12 visits a variant that holds nothing where the copy of an alternative throws.
