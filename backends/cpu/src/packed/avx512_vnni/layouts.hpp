@@ -10,7 +10,8 @@ void quantise(Activations kind, const float* x, std::int64_t stride, std::int64_
 PackedLayout f32_layout() noexcept;
 PackedLayout f16_layout() noexcept;
 PackedLayout bf16_layout() noexcept;
-PackedLayout bf16_dot_layout() noexcept;  // AVX-512 BF16
+PackedLayout bf16_dot_layout() noexcept;    // AVX-512 BF16
+PackedLayout f8_128_dot_layout() noexcept;  // AVX-512 BF16
 PackedLayout q4_0_layout() noexcept;
 PackedLayout q4_1_layout() noexcept;
 PackedLayout q5_0_layout() noexcept;
