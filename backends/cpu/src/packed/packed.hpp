@@ -90,7 +90,7 @@ struct PackedSet {
 };
 const PackedSet& packed_set_avx2() noexcept;         // AVX2, FMA, F16C
 const PackedSet& packed_set_avx512_vnni() noexcept;  // AVX-512 F, BW, DQ, VL, VNNI
-const PackedSet& packed_set_avx512_bf16() noexcept;  // those and BF16: one layout more
+const PackedSet& packed_set_avx512_bf16() noexcept;  // those and BF16: two layouts more
 const PackedSet& packed_set_avx512_amx() noexcept;   // those of avx512_vnni that take int8, with the same bits by AMX's tiles
 
 }  // namespace quern::cpu

@@ -94,8 +94,8 @@ struct Floats {
   static constexpr int line = panel_rows * Element::bytes * Element::together;
   static constexpr bool widens = Element::coded || (Element::bytes == 2 && Element::together == 1);
   static constexpr int panels_ahead = far_ahead / 2;  // of each panel that is read beside others
-  static constexpr std::int64_t wide_k = widens ? 256 : 2048,
-                                wide_floats = widens ? 2 * (wide_k + 4) * panel_rows : 0;  // and scales of blocks of 64
+  static constexpr std::int64_t wide_k = widens ? 256 * Element::together : 2048,
+                                wide_floats = widens ? 2 * (256 + 4) * panel_rows : 0;  // and scales of blocks of 64, or of pairs of 128
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept {
     if constexpr (Element::coded) return k / Element::group * coded_bytes<Element, panel_rows>;
@@ -283,7 +283,7 @@ struct Floats {
               Element::group,
               panel_bytes,
               pack_coded_panel<Element, panel_rows>,
-              unpack_coded<Element>,
+              unpack_coded<typename Element::Single>,
               multiply,
               scratch_floats};
     else
