@@ -35,7 +35,8 @@ def check_rows(report, name, run, rows):
 
 def check_flat(report, name, run, first=20):
     """Behind step 20 nothing grows: what Quern has on the device, and the anonymous memory of the process. A save takes host memory for its time,
-    which the estimate counts; so of the process two halves of the steps are compared by their medians, and the peak with the estimate."""
+    which the estimate counts, and the allocator may keep some of it. So two halves of the steps are compared by their medians, with a twentieth of the
+    estimate left to the allocator, and the peak is compared with the estimate."""
     device = [step["memory_bytes"] for step in run.steps[first:]]
     report.at_most(f"the growth of {name} on the device behind step {first}", max(device) / device[0] - 1, 0.01)
     seen = [(step, taken) for step, taken in run.anonymous if step > first]
@@ -43,10 +44,10 @@ def check_flat(report, name, run, first=20):
     halves = [[taken for step, taken in seen if (step > middle) == later] for later in (False, True)]
     if not all(halves):
         raise Wrong(f"the memory of {name} was seen {len(halves[0])} and {len(halves[1])} times in the halves behind step {first}, and once in each is needed.")
-    report.at_most(f"the growth of the process of {name} behind step {first}", statistics.median(halves[1]) / statistics.median(halves[0]) - 1, 0.01)
-    process = [taken for _, taken in seen]
-    report.at_most(f"what the process of {name} took for a time behind step {first}, in bytes,", max(process) - statistics.median(process),
-                   run.closing["estimate"]["host_bytes"])
+    before, behind = map(statistics.median, halves)
+    host = run.closing["estimate"]["host_bytes"]
+    report.at_most(f"the growth of the process of {name} behind step {first}, in bytes,", behind - before, before / 100 + host / 20)
+    report.at_most(f"what the process of {name} took for a time behind step {first}, in bytes,", max(taken for _, taken in seen) - before, host)
 
 
 def check_allocations(program, report, name, config, run):
