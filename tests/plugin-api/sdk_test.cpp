@@ -279,6 +279,45 @@ TEST(SdkTensors, OfNoElementsAreContiguousWhateverTheirStrides) {
   EXPECT_FALSE(sdk::is_contiguous(t)) << "rows of two elements at every fourth byte";
 }
 
+TEST(SdkTensors, HaveDimsFromTheEndAndOnesBeyondTheRank) {
+  sdk::Tensor t;
+  t.dtype = QUERN_F32;
+  t.rank = 2;
+  t.dims[0] = 3;
+  t.dims[1] = 8;
+  t.strides[0] = 32;
+  t.strides[1] = 4;
+  EXPECT_EQ(t.dim_from_end(0), 8);
+  EXPECT_EQ(t.dim_from_end(1), 3);
+  EXPECT_EQ(t.dim_from_end(2), 1);
+  EXPECT_EQ(t.stride_from_end(1), 32);
+  EXPECT_EQ(t.stride_from_end(2), 0);
+  EXPECT_EQ(sdk::Tensor().last(), 1);
+}
+
+TEST(SdkTensors, RowsOfOneUnitArePackedWhateverTheirStride) {
+  sdk::Tensor t;
+  t.dtype = QUERN_Q8_0;
+  t.rank = 1;
+  t.dims[0] = 32;
+  t.strides[0] = 1000;
+  EXPECT_TRUE(sdk::has_packed_rows(t));
+  t.dims[0] = 64;
+  EXPECT_FALSE(sdk::has_packed_rows(t));
+  t.strides[0] = 34;
+  EXPECT_TRUE(sdk::has_packed_rows(t));
+}
+
+TEST(SdkTensors, OfADtypeThatIsNewerHaveNoSizeAndAreNotContiguous) {
+  sdk::Tensor t;
+  t.dtype = 9999;
+  t.rank = 1;
+  t.dims[0] = 4;
+  EXPECT_EQ(sdk::find_element_size(t.dtype).bytes, 0u);
+  EXPECT_FALSE(sdk::is_contiguous(t));
+  EXPECT_EQ(status_of([&] { sdk::element_size(t.dtype); }), QUERN_UNSUPPORTED);
+}
+
 TEST(SdkRefusals, NameEachFeatureThatNoBackendHasYet) {
   const auto text = [](const std::function<void(quern_value&, quern_node&)>& change) {
     GraphBuilder g;

@@ -15,8 +15,8 @@ void emit_softmax(const Call& call, Launcher& launcher) {
   p.rows = walk_rows(y, {{x, p.x}, {call.input(1), p.mask}, {y, p.y}});
   p.sinks = call.input(2).data;
   p.n = x.last();
-  p.q = x.rank > 1 ? x.dims[x.rank - 2] : 1;
-  p.heads = x.rank > 2 ? x.dims[x.rank - 3] : 1;
+  p.q = x.dim_from_end(1);
+  p.heads = x.dim_from_end(2);
   p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
   p.softcap = static_cast<float>(call.real(QUERN_KEY_SOFTCAP));
   p.max_bias = static_cast<float>(call.real(QUERN_KEY_MAX_BIAS));

@@ -106,8 +106,8 @@ void emit_softmax(const Call& call, Launcher& launcher) {
     constexpr std::int64_t far = std::int64_t{1} << 40;
     p.query_offset = std::clamp(call.integer(QUERN_KEY_QUERY_OFFSET), -far, far);
     p.n = static_cast<uint>(x.last());
-    p.queries = x.rank < 2 ? 1 : static_cast<uint>(x.dims[x.rank - 2]);
-    p.heads = x.rank < 3 ? 1 : static_cast<uint>(x.dims[x.rank - 3]);
+    p.queries = static_cast<uint>(x.dim_from_end(1));
+    p.heads = static_cast<uint>(x.dim_from_end(2));
     p.scale = call.number(QUERN_KEY_SCALE);
     p.softcap = call.number(QUERN_KEY_SOFTCAP);
     p.max_bias = call.number(QUERN_KEY_MAX_BIAS);

@@ -237,7 +237,7 @@ struct Engine32 {
 
   static constexpr int part_bytes = (bits - 4) * 4 + 16;  // of 32 codes of a canonical block
 
-  /// Element i in the low half of byte i, i + 16 in its high half, and the fifth bit is bit i of a word in front; or a byte an element.
+  /// A byte an element; or element i in the low half of byte i, and i + 16 in its high half. A fifth bit is bit i of a word in front.
   QUERN_AVX2_INLINE static void read(const Byte* part, Byte* codes) {
     if constexpr (bytes) return store(codes, load_unaligned(part));
     const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(part + part_bytes - 16));
