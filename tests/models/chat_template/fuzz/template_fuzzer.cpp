@@ -3,13 +3,14 @@
 //   the template, up to the first zero byte (or the end: then the chat and the options below are fixed)
 //   byte     flags, see below
 //   2 bytes  the limits: of the output, of the memory (0: the default; otherwise that many times 16 bytes)
-//   rest     the messages: role, zero byte, content, zero byte
+//   rest     the messages: role, zero byte, content, zero byte; of one with the role "json", the content is the chat, read as chat_from() does
 //
 // Holds: nothing but quern::Error with a known code escapes, its text is UTF-8; what is rendered is within its limit;
 // no CPU time beyond the limit passes; where neither render was cut off by the clock, both give the same answer, the text
 // of a refusal too. Start it with the golden templates, the dictionary and the length:
 //   template_fuzzer -max_len=102400 -dict=tests/models/chat_template/fuzz/jinja.dict CORPUS
 //                   tests/models/chat_template/fuzz/seeds tests/data/chat_template
+#include "quern/models/chat.hpp"
 #include "quern/models/chat_template.hpp"
 
 #include "quern/graph/error.hpp"
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,7 +40,12 @@ struct Case {
   std::string_view source;
   std::vector<quern::Message> messages;
   quern::TemplateOptions options;
+  std::optional<quern::Chat> chat = std::nullopt;  // in place of the messages
 };
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
 
 /// Up to the next zero byte, which goes too.
 std::string_view take_text(std::string_view& left) {
@@ -92,6 +99,11 @@ Case read_case(std::string_view left) {
     const std::string_view role = take_text(left);
     read.messages.push_back({std::string(role), std::string(take_text(left))});
   }
+  if (read.messages.size() == 1 && read.messages[0].role == "json") {
+    try {
+      if (auto json = quern::Json::parse(read.messages[0].content)) read.chat = quern::chat_from(std::move(*json), quern::Json());
+    } catch (const quern::Error& error) { require(error.what()[0] != '\0'); }
+  }
   if (read.messages.empty())
     read.messages = {{"system", " Be kind.\n"},
                      {"user", "h\u00e9llo <b>{{ x }}</b> \u65e5\u672c"},
@@ -106,10 +118,6 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
   bool by_the_clock() const { return text.find("seconds of CPU time") != std::string::npos; }
 };
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 double cpu_seconds() {
   std::timespec now{};
@@ -143,7 +151,8 @@ Outcome render(const quern::ChatTemplate& parsed, const Case& input) {
   const double start = cpu_seconds();
   Outcome outcome;
   try {
-    outcome = {QUERN_OK, parsed.render(input.messages, input.options)};
+    outcome = {QUERN_OK,
+               input.chat ? quern::render_chat(parsed, *input.chat, input.options).text : parsed.render(input.messages, input.options)};
     require(outcome.text.size() <= input.options.limits.output_bytes);
   } catch (const quern::Error& error) {
     check_refusal(error);
