@@ -221,9 +221,8 @@ std::vector<std::vector<std::int64_t>> Instance::usual_extents() const {
 
 std::int64_t Instance::slots(std::uint64_t parameters) const {
   const std::int64_t most =
-      parameters == 0
-          ? most_recorded
-          : std::clamp(static_cast<std::int64_t>(most_parameters / parameter_room(parameters)), least_recorded, most_recorded);
+      parameters == 0 ? most_recorded
+                      : std::clamp(static_cast<std::int64_t>(most_parameters / parameter_room(parameters)), least_recorded, most_recorded);
   std::int64_t slots = 1;  // as many as there are extents
   for (std::size_t s = 0; s < bounds_.bounds().size() && slots < most; ++s) {
     const sdk::Graph& source = plan_.graph.source;
@@ -239,8 +238,9 @@ std::uint64_t Instance::private_bytes() {
     const std::lock_guard lock(plan_.common_lock);
     if (all.exchange > common_->claimed) claimed_ += all.exchange - std::exchange(common_->claimed, all.exchange);
   }
-  return claimed_ +
-         (all.parameters == 0 || !device_.facts().mapped ? 0 : static_cast<std::uint64_t>(slots(all.parameters)) * parameter_room(all.parameters));
+  return claimed_ + (all.parameters == 0 || !device_.facts().mapped
+                         ? 0
+                         : static_cast<std::uint64_t>(slots(all.parameters)) * parameter_room(all.parameters));
 }
 
 /// Kernels read parameters again and again: near the device, if its limit leaves room there.

@@ -12,9 +12,9 @@ namespace {
 
 struct Shape2 {
   i64 k, n;
-  int dtype;      // of x and the pool
-  i64 gap;        // elements between adapters: of 3, nothing begins at a whole word
-  bool scattered; // elements of x lie two apart
+  int dtype;       // of x and the pool
+  i64 gap;         // elements between adapters: of 3, nothing begins at a whole word
+  bool scattered;  // elements of x lie two apart
 };
 constexpr int none = -1, stray = 7;
 constexpr i64 ranks[] = {4, 16, 11};
@@ -33,7 +33,8 @@ struct Adapted {
     i64 at = s.gap;
     for (const i64 rank : ranks) {
       const i64 b = at + rank * s.k + s.gap;
-      for (const int word : {static_cast<int>(at), static_cast<int>(b), static_cast<int>(rank), std::bit_cast<int>(0.5f)}) table.push_back(word);
+      for (const int word : {static_cast<int>(at), static_cast<int>(b), static_cast<int>(rank), std::bit_cast<int>(0.5f)})
+        table.push_back(word);
       at = b + rank * s.n + s.gap;
     }
     const auto rows = static_cast<i64>(slots.size()), apart = s.scattered ? i64{2} : i64{1};
@@ -90,7 +91,8 @@ struct Adapted {
     const int* row = &table[slot * 4];
     for (i64 r = 0; r < row[2]; ++r) {
       double h = 0;
-      for (i64 i = 0; i < s.k; ++i) h += static_cast<double>(pool[row[0] + r * s.k + i]) * static_cast<double>(x[(t * s.k + i) * (s.scattered ? 2 : 1)]);
+      for (i64 i = 0; i < s.k; ++i)
+        h += static_cast<double>(pool[row[0] + r * s.k + i]) * static_cast<double>(x[(t * s.k + i) * (s.scattered ? 2 : 1)]);
       sum += h * static_cast<double>(pool[row[1] + n * row[2] + r]);
     }
     return sum;  // alpha times scale is 1
@@ -99,12 +101,14 @@ struct Adapted {
 
 /// Numbers are eighths and sums of their products exact in f32, so results are exact, whatever the order.
 void expect_exact(const Shape2& s, const std::vector<int>& slots) {
-  SCOPED_TRACE(testing::Message() << "k " << s.k << ", n " << s.n << ", dtype " << s.dtype << ", gap " << s.gap << ", rows " << slots.size());
+  SCOPED_TRACE(testing::Message() << "k " << s.k << ", n " << s.n << ", dtype " << s.dtype << ", gap " << s.gap << ", rows "
+                                  << slots.size());
   for (const bool tiles : {false, true}) {
     Adapted a(s, slots);
     a.run(tiles);
     for (i64 t = 0; t < std::ssize(slots); ++t)
-      for (i64 n = 0; n < s.n; ++n) ASSERT_EQ(a.y[t * s.n + n], a.wanted(s, t, n)) << "row " << t << ", output " << n << ", tiles " << tiles;
+      for (i64 n = 0; n < s.n; ++n)
+        ASSERT_EQ(a.y[t * s.n + n], a.wanted(s, t, n)) << "row " << t << ", output " << n << ", tiles " << tiles;
     EXPECT_EQ(a.fault != 0, std::ranges::count(slots, stray) > 0);
   }
 }

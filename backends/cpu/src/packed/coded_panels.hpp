@@ -24,7 +24,8 @@ void pack_coded_panel(const std::byte* source, std::int64_t stride, std::int64_t
   for (std::int64_t i = 0; i < k; i += Element::group, p += bytes) {
     if (rows < Rows) __builtin_memset(p, 0, bytes);  // what no row fills
     for (std::int64_t row = 0; row < rows; ++row) {
-      const auto* block = reinterpret_cast<const std::uint8_t*>(source) + row * stride + i / Element::group * block_bytes_of<Element::dtype>;
+      const auto* block =
+          reinterpret_cast<const std::uint8_t*>(source) + row * stride + i / Element::group * block_bytes_of<Element::dtype>;
       __builtin_memcpy(p + 4 * row, block, 4);
       for (int at = 0; at < Element::group; at += Element::line_k) Element::put(block + 4, at, row, p + line * (1 + at / Element::line_k));
     }

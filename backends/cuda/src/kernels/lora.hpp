@@ -16,7 +16,7 @@ struct LoraParams {
   long long pool_count, slots, rows, k, n;
   long long first_row, end_row;  // of this pass
   long long most_rank;           // what the pool has room for, in whole fours
-  Address low, back;    // f32 [rows of a pass][most_rank]: A x, B^T dy
+  Address low, back;             // f32 [rows of a pass][most_rank]: A x, B^T dy
   float alpha;
   Live live;
   Address faults;

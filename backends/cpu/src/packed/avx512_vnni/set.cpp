@@ -6,8 +6,9 @@ namespace quern::cpu {
 const PackedSet& packed_set_avx512_bf16() noexcept {
   using namespace avx512_vnni::packed;
 #define QUERN_CPU_LAYOUT(FORMAT, format, with) format##_layout(),
-  static const PackedLayout layouts[] = {bf16_dot_layout(), f8_128_dot_layout(), f32_layout(), f16_layout(), bf16_layout(),
-                                         QUERN_CPU_PACKED_FORMATS(QUERN_CPU_LAYOUT, ) QUERN_CPU_CODED_FORMATS(QUERN_CPU_LAYOUT, )};
+  static const PackedLayout layouts[] = {
+      bf16_dot_layout(), f8_128_dot_layout(), f32_layout(),
+      f16_layout(),      bf16_layout(),       QUERN_CPU_PACKED_FORMATS(QUERN_CPU_LAYOUT, ) QUERN_CPU_CODED_FORMATS(QUERN_CPU_LAYOUT, )};
 #undef QUERN_CPU_LAYOUT
   static const PackedSet set{{layouts, sizeof(layouts) / sizeof(layouts[0])}, quantise};
   return set;
