@@ -3,7 +3,7 @@
 //   the template, up to the first zero byte (or the end: then the chat and the options below are fixed)
 //   byte     flags, see below
 //   2 bytes  the limits: of the output, of the memory (0: the default; otherwise that many times 16 bytes)
-//   rest     the messages: role, zero byte, content, zero byte; of one with the role "json", the content is the chat, read as chat_from() does
+//   rest     the messages: role, zero byte, content, zero byte; of one with the role "json", the content is the chat, as parse_chat() reads it
 //
 // Holds: nothing but quern::Error with a known code escapes, its text is UTF-8; what is rendered is within its limit;
 // no CPU time beyond the limit passes; where neither render was cut off by the clock, both give the same answer, the text
@@ -101,7 +101,7 @@ Case read_case(std::string_view left) {
   }
   if (read.messages.size() == 1 && read.messages[0].role == "json") {
     try {
-      if (auto json = quern::Json::parse(read.messages[0].content)) read.chat = quern::chat_from(std::move(*json), quern::Json());
+      read.chat = quern::parse_chat(read.messages[0].content);
     } catch (const quern::Error& error) { require(error.what()[0] != '\0'); }
   }
   if (read.messages.empty())
