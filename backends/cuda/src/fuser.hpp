@@ -131,6 +131,7 @@ class Fuser : protected Uses {
   void emit_expert_layer(std::uint32_t combine);
   // The table of rules (fuser_rules.cpp).
   static const sdk::fusion::Rule<Fuser> rules[];
+  bool reads_from(std::uint32_t n, std::uint32_t op) const;
   bool sums_a_norm(std::uint32_t add) const;
   bool is_summed(std::uint32_t norm) const;
   bool gates_experts(std::uint32_t glu) const;

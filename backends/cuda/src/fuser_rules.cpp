@@ -33,22 +33,18 @@ const sdk::fusion::Rule<Fuser> Fuser::rules[] = {
 
 sdk::Alone Fuser::why_left(std::uint32_t n) const { return sdk::fusion::why_left(*this, rules, graph_.nodes[n].op, n); }
 
-bool Fuser::sums_a_norm(std::uint32_t add) const {
-  return std::ranges::any_of(graph_.nodes[add].inputs, [&](std::uint32_t v) {
+bool Fuser::reads_from(std::uint32_t n, std::uint32_t op) const {
+  return std::ranges::any_of(graph_.nodes[n].inputs, [&](std::uint32_t v) {
     const std::uint32_t made_by = v == none ? none : maker(root(v));
-    return made_by != none && made_by < add && graph_.nodes[made_by].op == QUERN_OP_RMS_NORM;
+    return made_by != none && made_by < n && graph_.nodes[made_by].op == op;
   });
 }
+bool Fuser::sums_a_norm(std::uint32_t add) const { return reads_from(add, QUERN_OP_RMS_NORM); }
 bool Fuser::is_summed(std::uint32_t norm) const {
   const auto& users = readers(root(graph_.nodes[norm].outputs[0]));
   return users.size() == 1 && graph_.nodes[users.front()].op == QUERN_OP_ADD;
 }
-bool Fuser::gates_experts(std::uint32_t glu) const {
-  return std::ranges::any_of(graph_.nodes[glu].inputs, [&](std::uint32_t v) {
-    const std::uint32_t made_by = v == none ? none : maker(root(v));
-    return made_by != none && graph_.nodes[made_by].op == QUERN_OP_MATMUL_ID;
-  });
-}
+bool Fuser::gates_experts(std::uint32_t glu) const { return reads_from(glu, QUERN_OP_MATMUL_ID); }
 /// Whether the step of this node may end with residual sums.
 bool Fuser::ends_with_sums(std::uint32_t n) const { return is_product(n) || expert_layers_.contains(n) || expert_sums_.contains(n); }
 

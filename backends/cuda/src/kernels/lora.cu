@@ -1,12 +1,12 @@
 // lora_matmul and its gradient: the low-rank products of each row with its adapter, then what they give.
 //
-//   lora_down_row, lora_down_tile  low = A x of one rank of a row, or of a tile of rows and ranks; a block all of k
-//   lora_up_row, lora_up_tile      y = base + alpha scale B low, a thread an output of one row or of a tile of rows
-//   lora_back                      of the gradient: back = B^T dy, a block a row
-//   lora_dx                        dx = alpha scale A^T back
-//   lora_pool                      dA and dB of one adapter, a thread eight ranks of a column, rows in their order
+//   lora_down_row, lora_down_tile  low = A x. A block computes one rank of a row, or a tile of rows and ranks.
+//   lora_up_row, lora_up_tile      y = base + alpha scale B low. A thread computes an output of one row, or of a tile of rows.
+//   lora_back                      back = B^T dy, for the gradient. A block computes a row.
+//   lora_dx                        dx = alpha scale A^T back.
+//   lora_pool                      dA and dB of one adapter. A thread computes eight ranks of a column, rows in their order.
 //
-// Rows of a tile with one adapter read it once; else each has its own turn. A sum has one order, so a row has the same bits in any batch.
+// Rows of a tile with one adapter read it once. In other tiles each row has its own turn. A sum has one order, so a row has the same bits in any batch.
 #include "lora.hpp"
 #include "strided.cuh"
 

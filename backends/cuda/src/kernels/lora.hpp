@@ -15,7 +15,7 @@ struct LoraParams {
   int pool_dtype;
   long long pool_count, slots, rows, k, n;
   long long first_row, end_row;  // of this pass
-  long long most_rank;           // what the pool has room for, in whole fours
+  long long most_rank;           // what the pool has room for
   Address low, back;             // f32 [rows of a pass][most_rank]: A x, B^T dy
   float alpha;
   Live live;

@@ -16,10 +16,9 @@ bool is_backward(const Call& call) { return call.op == QUERN_OP_LORA_MATMUL_BACK
 std::int64_t outputs_of(const Call& call) { return (is_backward(call) ? call.input(4) : call.output(0)).last(); }
 
 std::int64_t ceiling(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
-/// No adapter of the pool has a higher rank. In whole fours, so that rows of low-rank products begin at whole words of 16 bytes.
+/// No adapter of the pool has a higher rank.
 std::int64_t most_rank(const Call& call) {
-  const std::int64_t row = std::max<std::int64_t>(1, std::max(call.input(0).last(), outputs_of(call)));
-  return ceiling(call.input(1).elements() / row, 4) * 4;
+  return call.input(1).elements() / std::max<std::int64_t>(1, std::max(call.input(0).last(), outputs_of(call)));
 }
 std::int64_t rows_a_pass(const Call& call) {
   const std::int64_t bytes = std::max<std::int64_t>(1, most_rank(call)) * 4 * (is_backward(call) ? 2 : 1);
