@@ -1,5 +1,5 @@
-// See matmul_dense.hpp. Blocks are decoded to bf16 in scratch, some outputs at a time; activations of other types are rounded there, some rows at
-// a time. So no copy is larger than most_decoded or most_rounded.
+// See matmul_dense.hpp. Blocks are decoded to bf16 in scratch, some outputs at a time, and weights of f16 are rounded there; activations of other types
+// are rounded there, some rows at a time. So no copy is larger than most_decoded or most_rounded.
 #include "matmul_dense.hpp"
 
 #include "arrange.hpp"
@@ -28,7 +28,9 @@ std::optional<quern_dtype> type_of(const Call& call) {
   const quern_dtype type = half ? QUERN_F16 : QUERN_BF16;
   const bool adds = c.present() && c.dtype == y.dtype && call.real(QUERN_KEY_BETA) == 1.0;
   const bool stores = y.dtype == QUERN_F32 || (y.dtype == type && !call.input(2).present());  // 16 bits alone would need such a bias
-  const bool weights = b.rank == 2 && (b.dtype == type || (is_block(b.dtype) && (b.packed_layout || is_contiguous(b))));
+  // Training in bf16 allows that alone; where f16 is allowed too, weights of f16 keep their bits.
+  const bool rounds = b.dtype == QUERN_F16 && !call.f16_allowed(), decodes = is_block(b.dtype) && (b.packed_layout || is_contiguous(b));
+  const bool weights = b.rank == 2 && (b.dtype == type || rounds || decodes);
   if (call.invariant || !(half || call.bf16_allowed()) || !weights || !stores || (c.present() && !adds)) return std::nullopt;
   return type;
 }
@@ -46,6 +48,16 @@ std::optional<DenseOperand> operand_of_rows(const Tensor& rows) {
   return std::nullopt;
 }
 
+/// Rows of padded(k) in scratch.
+void round_rows(const Tensor& rows, quern_dtype type, Address scratch, Launcher& launcher) {
+  Tensor to = rows;
+  to.data = scratch;
+  to.dtype = type;
+  to.strides[0] = padded(rows.last()) * 2;
+  to.strides[1] = 2;
+  launch_cast(rows, to, launcher);
+}
+
 }  // namespace
 
 bool has_turned_blocks(const Call& call) { return is_block(call.input(1).dtype) && call.integer(QUERN_KEY_TRANSPOSE_B) != 0; }
@@ -56,7 +68,7 @@ std::uint64_t dense_scratch(const Call& call) {
   if (!type || a.elements() == 0 || b.elements() == 0) return 0;
   const std::int64_t m = y.rows(), n = y.last(), k = padded(a.elements() / m);
   const auto bytes = [&](std::int64_t count, std::int64_t most) { return std::min(count * k * 2, std::max(most, whole * k * 2)); };
-  return static_cast<std::uint64_t>((a.dtype == *type ? 0 : bytes(m, most_rounded)) + (is_block(b.dtype) ? bytes(n, most_decoded) : 0)) +
+  return static_cast<std::uint64_t>((a.dtype == *type ? 0 : bytes(m, most_rounded)) + (b.dtype == *type ? 0 : bytes(n, most_decoded))) +
          blas_alignment;
 }
 
@@ -64,30 +76,25 @@ bool launch_dense(const Call& call, const Tensor& a, const Tensor& b, Address sc
   const std::optional<quern_dtype> type = type_of(call);
   const Tensor &bias = call.input(2), &c = call.input(3), &y = call.output(0);
   const std::int64_t m = y.rows(), n = y.last(), k = a.last();
-  const bool decodes = is_block(b.dtype), turned = has_turned_blocks(call);
-  if (!type || k == 0 || !launcher.card().has_matrix_units() || (decodes && m < fewest_decoded_rows)) return false;
-  if ((a.data | (decodes ? 0 : b.data) | y.data | c.data) % blas_alignment != 0) return false;
-  std::optional<DenseOperand> x = a.dtype == *type ? operand_of_rows(a) : std::nullopt, w = decodes ? std::nullopt : operand_of_rows(b);
-  if ((a.dtype == *type && !x) || (!decodes && !w)) return false;
-  const std::int64_t m_slice = x ? m : slice(m, padded(k), most_rounded), n_slice = w ? n : slice(n, k, most_decoded);
+  if (!type || k == 0 || !launcher.card().has_matrix_units()) return false;
+  const bool decodes = is_block(b.dtype), as_it_is = b.dtype == *type, turned = has_turned_blocks(call);
+  if (!as_it_is && m < fewest_decoded_rows) return false;
+  if ((a.data | (as_it_is ? b.data : 0) | y.data | c.data) % blas_alignment != 0) return false;
+  std::optional<DenseOperand> x = a.dtype == *type ? operand_of_rows(a) : std::nullopt, w = as_it_is ? operand_of_rows(b) : std::nullopt;
+  if ((a.dtype == *type && !x) || (as_it_is && !w)) return false;
+  const std::int64_t pitch = decodes ? k : padded(k);  // of weights in scratch
+  const std::int64_t m_slice = x ? m : slice(m, padded(k), most_rounded), n_slice = w ? n : slice(n, pitch, most_decoded);
   const Address decoded =
       scratch + (x ? 0 : (static_cast<Address>(m_slice * padded(k)) * 2 + blas_alignment - 1) / blas_alignment * blas_alignment);
   const auto bytes_of = [](const Tensor& t) { return static_cast<Address>(sdk::element_size(t.dtype).bytes); };
   for (std::int64_t m0 = 0; m0 < m; m0 += m_slice) {
     const std::int64_t rows = std::min(m_slice, m - m0);
     DenseOperand of_rows = x.value_or(DenseOperand{scratch, static_cast<int>(padded(k)), 0});
-    if (!x) {
-      const Tensor from = part_of(a, 0, m0, rows);
-      Tensor to = from;
-      to.data = scratch;
-      to.dtype = *type;
-      to.strides[0] = padded(k) * 2;
-      to.strides[1] = 2;
-      launch_cast(from, to, launcher);
-    }
+    if (!x) round_rows(part_of(a, 0, m0, rows), *type, scratch, launcher);
     for (std::int64_t n0 = 0; n0 < n; n0 += n_slice) {
       const std::int64_t outputs = std::min(n_slice, n - n0);
-      DenseOperand of_outputs = w.value_or(DenseOperand{decoded, static_cast<int>(turned ? outputs : k), turned ? 1 : 0});
+      DenseOperand of_outputs = w.value_or(DenseOperand{decoded, static_cast<int>(turned ? outputs : pitch), turned ? 1 : 0});
+      if (!as_it_is && !decodes) round_rows(part_of(b, 0, n0, outputs), *type, decoded, launcher);
       if (decodes) {
         const UnpackParams p{.w = turned ? blocks_of(b) : blocks_of_rows(b, n0),
                              .y = decoded,
