@@ -117,6 +117,15 @@ void blocks(CaseSink& sink) {
   for (const quern_dtype dtype : block_dtypes)
     add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
+  // Batches that decode, in each format; and products of one operand in two formats, as Q5_K_M and as other files mix them.
+  const BlockRows batch{{"rows", 32, 32, 7}, {32, 12, 2}};
+  for (const quern_dtype dtype : block_dtypes)
+    add_block(sink, Profile::full, all_of(dtype), QUERN_F16, QUERN_F32, false, 0, ".batch", batch);
+  const WeightFormats q5_k_m{"q5_k_m", QUERN_Q5_K, QUERN_Q6_K, QUERN_Q5_K, QUERN_Q5_K, QUERN_Q6_K, QUERN_Q5_K, QUERN_Q6_K},
+      two{"q4_0_and_q8_0", QUERN_Q4_0, QUERN_Q8_0, QUERN_Q4_1, QUERN_Q4_0, QUERN_Q5_1, QUERN_Q4_0, QUERN_Q8_0};
+  add_block(sink, Profile::quick, q5_k_m, QUERN_F16, QUERN_F32, false, 0, "");
+  for (const WeightFormats& formats : {q5_k_m, two})
+    add_block(sink, Profile::full, formats, QUERN_F16, QUERN_F32, false, 0, ".batch", batch);
 }
 
 /// `counts`: with how many rows a graph of a ranged number runs; empty: it has as many as the batch.

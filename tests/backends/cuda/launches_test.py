@@ -32,7 +32,7 @@ class Launches(unittest.TestCase):
     def test_none_is_refused(self):
         ended, launched, refused = self.launches_of(*CASES)
         self.assertGreater(ended, 4)  # nothing is computed there: their values are wrong
-        for kernel in ("kquants_8", "mixed_8", "stream_short_1", "rings", "attention_batch_f16_64_4"):
+        for kernel in ("kquants_8_q4_k", "mixed_8", "stream_short_1", "rings", "attention_batch_f16_64_4"):
             self.assertIn(kernel, launched)
         self.assertEqual(refused, set())
 
@@ -59,9 +59,17 @@ class Launches(unittest.TestCase):
             self.assertIn(kernel, launched)
             self.assertNotIn("decode_rows", launched)
 
+    def test_few_rows_of_each_format_run_in_its_own_kernels(self):
+        """Of one format each, of Q5_K_M, and of formats of one operand that have no kernel in common."""
+        ended, launched, refused = self.launches_of("graphs.block.*.cache_f16.f32.batch", profile="full")
+        self.assertGreater(ended, 10)
+        self.assertEqual(refused, set())
+        self.assertEqual({name for name in launched if name.startswith("kquants_")},
+                         {f"kquants_{columns}_{formats}" for columns in (8, 16, 32) for formats in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k")})
+
     def test_experts_of_each_format_of_the_matrix_units_run_there(self):
         """Of one token, and of more pairs than each output's warp takes."""
-        for dtype in ("q4_0", "q8_0", "q4_k", "q5_k", "q6_k"):
+        for dtype in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k"):
             with self.subTest(dtype=dtype):
                 ended, launched, refused = self.launches_of(*(f"moe.matmul_id.f32-{dtype}-i32-f32.{tokens}x1x256-4x33x256-*.plain.packed-packed_const-packed-packed.gaussian-gaussian-spread"
                                                               for tokens in (1, 33)))

@@ -27,6 +27,7 @@ enum Dtype {
 
 /// Those that kquants_formats.cuh brings to the matrix units as f16: rows of whole blocks of 256, in planes but where blocks are multiples of 16 bytes.
 /// row(name, NAME) for each.
-#define QUERN_CUDA_HALF_FORMATS(row) row(q4_0, Q4_0) row(q8_0, Q8_0) row(q4_k, Q4_K) row(q5_k, Q5_K) row(q6_k, Q6_K)
+#define QUERN_CUDA_HALF_FORMATS(row) \
+  row(q4_0, Q4_0) row(q4_1, Q4_1) row(q5_0, Q5_0) row(q5_1, Q5_1) row(q8_0, Q8_0) row(q4_k, Q4_K) row(q5_k, Q5_K) row(q6_k, Q6_K)
 
 }  // namespace quern::cuda

@@ -3,7 +3,7 @@
 //
 //   K formats     A is sub-scale x code: of Q4_K and Q5_K exact (at most 63 x 31), of Q6_K rounded where it is above 2048. The scale of 256, and the
 //                 minimums, whose products take means of eight activations, are applied to the sums in f32
-//   plain scales  A is the code. The scale of 32 weights is applied to their sums in f32
+//   plain scales  A is the code. The scale of 32 weights is applied to their sums in f32. Minimums are f16 operands, for the same means
 //   k order       inside a step of 16, lane t has those four elements of both operands that it has read: the sum does not care
 //   banks         rows of a stage lie an odd number of sixteens apart
 #pragma once
@@ -74,16 +74,19 @@ template <> struct Ring<Q6_K> {  // of each row codes, high bits, sub-scales; th
   }
 };
 
-/// Of planes with one scale for 32 weights: of each row CODES bytes of codes, then the eight scales.
-template <int CODES, int STAGES> struct ScaledRing {
-  enum { pitch = CODES + 16, bytes = 16 * pitch, stages = STAGES, mixes_columns = 1, of_row = CODES / 16, copies = CODES / 32 };
-  const char *base, *base2, *scales;
+/// Of planes with SCALE bytes of scale (and minimum) for 32 weights, and HIGH of high bits: of each row of a block CODES bytes of codes, then the
+/// scales of eight groups, then their high bits.
+template <int CODES, int SCALE, int HIGH, int STAGES> struct ScaledRing {
+  enum { scale = SCALE, at_scales = CODES, at_high = CODES + 8 * SCALE, end = at_high + 8 * HIGH, pitch = end / 16 % 2 ? end : end + 16 };
+  enum { bytes = 16 * pitch, stages = STAGES, mixes_columns = 1, of_row = CODES / 16, copies = CODES / 32 };
+  const char *base, *base2, *scales, *high;
   u32 from[copies];
   DEV explicit ScaledRing(const Rows& rows) {
-    const int lane = threadIdx.x & 31;
+    const int lane = threadIdx.x & 31, row = lane & 15;
     base = at<const char>(rows.w.plane[1]) + rows.block(0, 0) * CODES;
     base2 = rows.glu ? at<const char>(rows.w2.plane[1]) + rows.block(0, 0) * CODES : base;
-    scales = at<const char>(rows.of(lane & 15).plane[0]) + rows.block(lane & 15, 0) * 16;
+    scales = at<const char>(rows.of(row).plane[0]) + rows.block(row, 0) * 8 * SCALE + (lane >> 4) * 16;
+    high = HIGH ? at<const char>(rows.of(row).plane[2]) + rows.block(row, 0) * 8 * HIGH + (lane >> 4) * 16 : nullptr;
 #pragma unroll
     for (int i = 0; i < copies; ++i)
       from[i] = (u32)(rows.block((i * 32 + lane) / of_row, 0) - rows.block(0, 0)) * CODES + lane % of_row * 16;
@@ -93,11 +96,16 @@ template <int CODES, int STAGES> struct ScaledRing {
 #pragma unroll
     for (int i = 0; i < copies; ++i)
       copy_16(to + (i * 32 + lane) / of_row * pitch + lane % of_row * 16, (i < copies / 2 ? base : base2) + from[i] + (u32)block * CODES);
-    if (lane < 16) copy_16(to + lane * pitch + CODES, scales + block * 16);
+    const u32 row = to + (lane & 15) * pitch + (lane >> 4) * 16;
+    if (lane < 8 * SCALE) copy_16(row + at_scales, scales + block * 8 * SCALE);
+    if (HIGH) copy_16(row + at_high, high + block * 8 * HIGH);
   }
 };
-template <> struct Ring<Q4_0> : ScaledRing<128, 3> { using ScaledRing::ScaledRing; };
-template <> struct Ring<Q8_0> : ScaledRing<256, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q4_0> : ScaledRing<128, 2, 0, 3> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q4_1> : ScaledRing<128, 4, 0, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q5_0> : ScaledRing<128, 2, 4, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q5_1> : ScaledRing<128, 4, 4, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q8_0> : ScaledRing<256, 2, 0, 2> { using ScaledRing::ScaledRing; };
 
 /// Adds the products of A, 16 rows by a lane's chunk of eight elements, and that chunk of each column: `turned` and `fixed` bytes behind the start of
 /// columns that are `pitch` bytes apart. a: [row][pair of elements]. (One sum of all for the address: Q4_K has another order of instructions.)
@@ -117,6 +125,20 @@ template <int NT> DEV void add_scaled(float (*tot)[4], const float* d, const flo
     for (int i = 0; i < 4; ++i) tot[n][i] = fmaf(d[i >> 1], sums[n][i], tot[n][i]);
 }
 
+/// tot += m * (minimums times means of eight), m of each of the lane's two rows. a: [half][row], lane t has the minimum of group t of the half's four,
+/// twice, for the group's four means. `column`: the lane's first column.
+template <int NT> DEV void multiply_means(u32 column, int pitch, const u32 (*a)[2], const float* m, float (*tot)[4]) {
+#pragma unroll
+  for (int n = 0; n < NT; ++n) {
+    const uint4 b = load_16(column + n * 8 * pitch + 512 + (threadIdx.x & 3) * 16);
+    float low[4] = {};
+    multiply_half(low, a[0][0], a[0][1], a[0][0], a[0][1], b.x, b.y);
+    multiply_half(low, a[1][0], a[1][1], a[1][0], a[1][1], b.z, b.w);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) tot[n][i] = fmaf(m[i >> 1], low[i], tot[n][i]);
+  }
+}
+
 /// The headers of Q4_K and Q5_K of a lane's two rows.
 struct KHeaders {
   float d[2], m[2];
@@ -133,22 +155,14 @@ struct KHeaders {
   }
   /// Adds the products of the minimums and the means.
   template <int NT> DEV void add_minimums(u32 x, int pitch, float (*tot)[4]) const {
-    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    const u32 own = 0x4040 + 0x0101 * t;
-    u32 a[2][2];  // [half][row]: lane t has the minimum of group t of the four, for its four means
+    const int lane = threadIdx.x & 31;
+    const u32 own = 0x4040 + 0x0101 * (lane & 3);
+    u32 a[2][2];
 #pragma unroll
     for (int h = 0; h < 2; ++h)
 #pragma unroll
       for (int r = 0; r < 2; ++r) a[h][r] = add2(bytes_1024(least[r][h], own), LESS_1024);
-#pragma unroll
-    for (int n = 0; n < NT; ++n) {
-      const uint4 b = load_16(x + (n * 8 + g) * pitch + 512 + t * 16);
-      float low[4] = {};
-      multiply_half(low, a[0][0], a[0][1], a[0][0], a[0][1], b.x, b.y);
-      multiply_half(low, a[1][0], a[1][1], a[1][0], a[1][1], b.z, b.w);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) tot[n][i] = fmaf(m[i >> 1], low[i], tot[n][i]);
-    }
+    multiply_means<NT>(x + (lane >> 2) * pitch, pitch, a, m, tot);
   }
 };
 
@@ -312,28 +326,56 @@ template <int NT> DEV void block_products(const Ring<Q6_K>&, const Rows& rows, i
 
 /// Column of eight whose activations are column g of the matrix units, where lanes read eight bytes at a time: so they are in different banks.
 DEV int column_of(int g) { return 2 * (g & 3) + (g >> 2); }
-/// Four codes of a lane's quads of 32 weights, `part` 0 of the first 16 and 1 of the last: pairs of f16.
-DEV void quad_of(const Ring<Q4_0>&, u32 group, int part, u32* pairs) {
-  const u32 word = load_4(group + (threadIdx.x & 3) * 4);
+/// Four codes of a lane's quads of group q of 32 weights, `part` 0 of the first 16 and 1 of the last: pairs of f16. row: where the row's codes are.
+DEV void quad_of(const Ring<Q4_0>&, u32 row, int q, int part, u32* pairs) {
+  const u32 word = load_4(row + q * 16 + (threadIdx.x & 3) * 4);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const u32 both = bytes_1024(word, i ? 0x4342 : 0x4140), low = both & 0xff0fff0f;
     pairs[i] = part == 0 ? add2(low, LESS_1032) : fma2(sub2(both, low), TWO_SIXTEENTHS, LESS_8);
   }
 }
-DEV void quad_of(const Ring<Q8_0>&, u32 group, int part, u32* pairs) {
-  const u32 word = load_4(group + part * 16 + (threadIdx.x & 3) * 4) ^ 0x80808080;
+DEV void quad_of(const Ring<Q4_1>&, u32 row, int q, int part, u32* pairs) {
+  const u32 word = load_4(row + q * 16 + (threadIdx.x & 3) * 4);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const u32 both = bytes_1024(word, i ? 0x4342 : 0x4140), low = both & 0xff0fff0f;
+    pairs[i] = part == 0 ? add2(low, LESS_1024) : mul2(sub2(both, low), TWO_SIXTEENTHS);
+  }
+}
+/// Codes of five bits, whose high bits lie in a word of their own: bit i is element i's. less: -1024, and what is taken off each code.
+template <class Five> DEV void quad_of_five(u32 row, int q, int part, u32 less, u32* pairs) {
+  const int t = threadIdx.x & 3;
+  const u32 word = load_4(row + q * 16 + t * 4) >> part * 4, bits = load_4(row + Five::at_high + q * 4) >> (part * 16 + t * 4) & 15;
+  const u32 five = merged(word, 0x0f0f0f0f, bits * 0x02040810 & 0x10101010);  // bit i goes to bit 4 of byte i
+#pragma unroll
+  for (int i = 0; i < 2; ++i) pairs[i] = add2(bytes_1024(five, i ? 0x4342 : 0x4140), less);
+}
+DEV void quad_of(const Ring<Q5_0>&, u32 row, int q, int part, u32* pairs) { quad_of_five<Ring<Q5_0>>(row, q, part, LESS_1040, pairs); }
+DEV void quad_of(const Ring<Q5_1>&, u32 row, int q, int part, u32* pairs) { quad_of_five<Ring<Q5_1>>(row, q, part, LESS_1024, pairs); }
+DEV void quad_of(const Ring<Q8_0>&, u32 row, int q, int part, u32* pairs) {
+  const u32 word = load_4(row + q * 32 + part * 16 + (threadIdx.x & 3) * 4) ^ 0x80808080;
 #pragma unroll
   for (int i = 0; i < 2; ++i) pairs[i] = add2(bytes_1024(word, i ? 0x4342 : 0x4140), LESS_1152);
 }
 /// Of a ScaledRing. In tot column_of(i) stands where column i should: settle_columns puts that right.
 template <int NT, class Scaled> DEV void block_products(const Scaled& ring, const Rows&, int, u32 stage, u32 x, int pitch, float (*tot)[4]) {
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-  enum { row_pitch = Scaled::pitch, codes = row_pitch - 16 };
+  enum { row_pitch = Scaled::pitch };
   const u32 rows = stage + row_of(g) * row_pitch;
   uint4 scales[2];
+  if (Scaled::scale == 2) {
 #pragma unroll
-  for (int r = 0; r < 2; ++r) scales[r] = load_16(rows + r * 8 * row_pitch + codes);
+    for (int r = 0; r < 2; ++r) scales[r] = load_16(rows + r * 8 * row_pitch + Scaled::at_scales);
+  } else {
+    u32 least[2][2];
+    const float eight[2] = {8.0f, 8.0f};
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) least[h][r] = __byte_perm(load_4(rows + r * 8 * row_pitch + Scaled::at_scales + (4 * h + t) * 4), 0, 0x3232);
+    multiply_means<NT>(x + column_of(g) * pitch, pitch, least, eight, tot);
+  }
   const u32 column = x + column_of(g) * pitch + t * 8;
 #pragma unroll
   for (int q = 0; q < 8; ++q) {  // 32 weights: chunks 4 q to 4 q + 3, of which a lane has four elements of two
@@ -341,9 +383,10 @@ template <int NT, class Scaled> DEV void block_products(const Scaled& ring, cons
     float d[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
+      const u32 row = rows + r * 8 * row_pitch;
 #pragma unroll
-      for (int part = 0; part < 2; ++part) quad_of(ring, rows + r * 8 * row_pitch + q * (codes / 8), part, a[part][r]);
-      d[r] = from_half((u16)(word_of(scales[r], q / 2) >> (q & 1) * 16));
+      for (int part = 0; part < 2; ++part) quad_of(ring, row, q, part, a[part][r]);
+      d[r] = from_half((u16)(Scaled::scale == 2 ? word_of(scales[r], q / 2) >> (q & 1) * 16 : load_4(row + Scaled::at_scales + q * 4)));
     }
     const u32 chunks = column + (q >> 1) * 128 + ((q ^ q >> 1) & 1) * 64;
     float sums[NT][4] = {};

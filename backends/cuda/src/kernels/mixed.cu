@@ -1,5 +1,5 @@
 // y = W x for 1 to 64 rows of 16-bit activations on the matrix units, W of f16 or bf16 as it is, for cards with bulk copies (9.0 and newer).
-// (Of Q4_K and Q6_K: kquants.cu.)
+// (Of blocks: kquants_rows.cuh.)
 //
 //   weights  each lane reads 16 bytes of a row at a time from memory into registers, a block of 256 ahead
 //   k order  inside a step of 16, lane t has those four elements of both operands that it has read: the sum does not care

@@ -8,7 +8,7 @@ namespace quern::cuda {
 /// Of a block: with up to 32 columns a warp has 168 registers for each thread, with more 255.
 constexpr int mixed_most_warps(int columns) { return columns > 32 ? 8 : 12; }
 constexpr int mixed_barrier_bytes = 128;  // barriers, and of a row's sums of squares
-/// Of a warp, for weights of a format: three stages of Q4_K or Q4_0, two of the others.
+/// Of a warp, for weights of a format: three stages of Q4_K or Q4_0, two of the others (kquants_formats.cuh).
 constexpr int kquants_ring_bytes(int dtype) { return dtype == Q8_0 ? 8704 : 6912; }
 constexpr int kquants_tail_bytes = 4 * 128;  // of a warp's unit of the residual
 
@@ -37,7 +37,7 @@ struct MixedParams {
   int ways;           // warps that share a tile
   int span;           // blocks of 256 that a warp takes of a chunk of activations
   int columns;        // of the operands: 1, 8, 16, 32, 48 or 64
-  int ring;           // of kquants.cu: bytes of a warp's ring of weights
+  int ring;           // of kquants_rows.cuh: bytes of a warp's ring of weights
   int activation;     // of gate
   Address residual2;  // as residual, which is there too
 };

@@ -74,6 +74,9 @@ const KernelId<ExpertTilesParams>& kernel_of(const ExpertTilesParams& p) {
   };
   static constexpr Kernels all[] = {
       {Q4_0, {kernels::experts_kquants_8_q4_0, kernels::experts_kquants_16_q4_0, kernels::experts_kquants_32_q4_0}},
+      {Q4_1, {kernels::experts_kquants_8_q4_1, kernels::experts_kquants_16_q4_1, kernels::experts_kquants_32_q4_1}},
+      {Q5_0, {kernels::experts_kquants_8_q5_0, kernels::experts_kquants_16_q5_0, kernels::experts_kquants_32_q5_0}},
+      {Q5_1, {kernels::experts_kquants_8_q5_1, kernels::experts_kquants_16_q5_1, kernels::experts_kquants_32_q5_1}},
       {Q8_0, {kernels::experts_kquants_8_q8_0, kernels::experts_kquants_16_q8_0, kernels::experts_kquants_32_q8_0}},
       {Q4_K, {kernels::experts_kquants_8_q4_k, kernels::experts_kquants_16_q4_k, kernels::experts_kquants_32_q4_k}},
       {Q5_K, {kernels::experts_kquants_8_q5_k, kernels::experts_kquants_16_q5_k, kernels::experts_kquants_32_q5_k}},

@@ -2,6 +2,7 @@
 #include "mixed.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace quern::cuda {
 namespace {
@@ -14,8 +15,42 @@ constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a bloc
 constexpr std::int64_t extra = mixed_barrier_bytes;
 constexpr std::int64_t most_k = 32768;  // one row lies in shared memory
 
-/// Q4_K and Q6_K, of 2 rows and more (of the head one).
-void launch_kquants(MixedParams& p, Launcher& launcher) {
+/// The kernels of kquants_rows.cuh for weights of a set of formats, of 8, 16, 32, 48 and 64 columns.
+struct KquantsSet {
+  int formats[2];
+  KernelId<MixedParams> of[5];
+  bool has(int dtype) const { return dtype == formats[0] || dtype == formats[1]; }
+};
+constexpr KquantsSet kquants_sets[] = {
+    {{Q4_K, Q6_K},
+     {kernels::kquants_8_q4_k, kernels::kquants_16_q4_k, kernels::kquants_32_q4_k, kernels::kquants_48_q4_k, kernels::kquants_64_q4_k}},
+    {{Q5_K, Q6_K},
+     {kernels::kquants_8_q5_k, kernels::kquants_16_q5_k, kernels::kquants_32_q5_k, kernels::kquants_48_q5_k, kernels::kquants_64_q5_k}},
+    {{Q4_0, Q4_0},
+     {kernels::kquants_8_q4_0, kernels::kquants_16_q4_0, kernels::kquants_32_q4_0, kernels::kquants_48_q4_0, kernels::kquants_64_q4_0}},
+    {{Q4_1, Q4_1},
+     {kernels::kquants_8_q4_1, kernels::kquants_16_q4_1, kernels::kquants_32_q4_1, kernels::kquants_48_q4_1, kernels::kquants_64_q4_1}},
+    {{Q5_0, Q5_0},
+     {kernels::kquants_8_q5_0, kernels::kquants_16_q5_0, kernels::kquants_32_q5_0, kernels::kquants_48_q5_0, kernels::kquants_64_q5_0}},
+    {{Q5_1, Q5_1},
+     {kernels::kquants_8_q5_1, kernels::kquants_16_q5_1, kernels::kquants_32_q5_1, kernels::kquants_48_q5_1, kernels::kquants_64_q5_1}},
+    {{Q8_0, Q8_0},
+     {kernels::kquants_8_q8_0, kernels::kquants_16_q8_0, kernels::kquants_32_q8_0, kernels::kquants_48_q8_0, kernels::kquants_64_q8_0}},
+};
+/// The set that has the formats of all parts, if there is one.
+const KquantsSet* set_of(std::span<const MixedPart> parts) {
+  const auto* const found = std::ranges::find_if(kquants_sets, [&](const KquantsSet& set) {
+    return std::ranges::all_of(parts, [&](const MixedPart& part) { return set.has(part.w.dtype); });
+  });
+  return found == std::end(kquants_sets) ? nullptr : found;
+}
+bool of_one_float(std::span<const MixedPart> parts) {
+  return !is_block(static_cast<quern_dtype>(parts[0].w.dtype)) &&
+         std::ranges::all_of(parts, [&](const MixedPart& part) { return part.w.dtype == parts[0].w.dtype; });
+}
+
+/// Weights of blocks, of 2 rows and more (of the head one).
+void launch_kquants(MixedParams& p, const KquantsSet& set, Launcher& launcher) {
   const int columns = std::max(p.columns, 8);
   const std::int64_t blocks = p.k / 256;
   std::int64_t tiles = 0;
@@ -35,23 +70,11 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   const std::int64_t tail = p.residual != 0 ? std::min(std::int64_t{p.tiles} * columns / 8, warps) * kquants_tail_bytes : 0;
   const unsigned shared = share_kquants_block(p, blocks, warps, limit, tail, mixed_span);
   const std::int64_t one_wave = std::min(seats, tiles), grid = p.tiles * one_wave >= tiles ? one_wave : (tiles + p.tiles - 1) / p.tiles;
-  static constexpr KernelId<MixedParams> names[] = {kernels::kquants_8, kernels::kquants_16, kernels::kquants_32, kernels::kquants_48,
-                                                    kernels::kquants_64};
-  launcher.launch(names[place_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
+  launcher.launch(set.of[place_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
 }
 
-}  // namespace
-
-bool mixed_serves(const Tensor& weights, const CardFacts& card) {
-  if (!card.has_bulk_copies() || weights.rank != 2 || weights.last() % 256 != 0 || weights.last() > most_k) return false;
-  if (weights.dtype == QUERN_Q4_K || weights.dtype == QUERN_F16 || weights.dtype == QUERN_BF16)
-    return weights.packed_layout || is_contiguous(weights);
-  return weights.dtype == QUERN_Q6_K && weights.packed_layout;
-}
-
-void launch_mixed(MixedParams& p, Launcher& launcher) {
-  if (p.t == 0) return;
-  if (is_block(static_cast<quern_dtype>(p.part[0].w.dtype))) return launch_kquants(p, launcher);
+/// Weights of f16 or bf16.
+void launch_floats(MixedParams& p, Launcher& launcher) {
   const int columns = std::max(p.columns, 8), blocks = p.k / 256;
   std::int64_t tiles = 0;
   for (int i = 0; i < p.parts; ++i) tiles += (p.part[i].rows + 15) / 16;
@@ -80,6 +103,29 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
                                                     kernels::mixed_64};
   launcher.launch(names[place_of(columns)], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p,
                   shared);
+}
+
+}  // namespace
+
+bool mixed_serves(const Tensor& weights, const CardFacts& card) {
+  if (!card.has_bulk_copies() || weights.rank != 2 || weights.last() % 256 != 0 || weights.last() > most_k) return false;
+  if (weights.dtype == QUERN_F16 || weights.dtype == QUERN_BF16) return weights.packed_layout || is_contiguous(weights);
+  return is_half_format(weights);
+}
+
+void launch_mixed(const MixedParams& p, Launcher& launcher) {
+  if (p.t == 0) return;
+  const std::span<const MixedPart> all(p.part, static_cast<std::size_t>(p.parts));
+  for (std::size_t first = 0, count = 0; first < all.size(); first += count) {  // a launch for neighbours that have a kernel in common
+    const auto in_common = [&](std::size_t n) { return set_of(all.subspan(first, n)) != nullptr || of_one_float(all.subspan(first, n)); };
+    for (count = 1; first + count < all.size() && in_common(count + 1);) ++count;
+    MixedParams some = p;
+    std::ranges::copy(all.subspan(first, count), some.part);
+    some.parts = static_cast<int>(count);
+    if (const KquantsSet* set = set_of(all.subspan(first, count)); set != nullptr) launch_kquants(some, *set, launcher);
+    else if (of_one_float(all.subspan(first, count))) launch_floats(some, launcher);
+    else throw Failure(QUERN_INTERNAL, "products of few rows have no kernel for their weights");
+  }
 }
 
 }  // namespace quern::cuda

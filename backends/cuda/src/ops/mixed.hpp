@@ -1,4 +1,5 @@
-// Products of 2 to 64 rows with K-quantised weights, and of 1 to 64 with f16 and bf16 ones, by kernels/mixed.cu: activations of f16 (bf16).
+// Products of 2 to 64 rows with quantised weights by kernels/kquants_rows.cuh, and of 1 to 64 with f16 and bf16 ones by kernels/mixed.cu: activations
+// of f16 (bf16).
 #pragma once
 
 #include "../kernels/mixed.hpp"
@@ -43,10 +44,10 @@ unsigned share_kquants_block(P& p, std::int64_t blocks, std::int64_t warps, std:
   return static_cast<unsigned>(2 * ways * p.span * column_bytes + mixed_barrier_bytes + p.tiles * ways * p.ring + tail);
 }
 
-/// Whether the kernel takes these weights: Q4_K, Q6_K in planes, f16 or bf16; rows of whole blocks of 256.
+/// Whether a kernel takes these weights: f16, bf16 or a half format (is_half_format); rows of whole blocks of 256.
 bool mixed_serves(const Tensor& weights, const CardFacts& card);
 /// Fills how the work is shared among blocks and warps, and launches. All but that is filled, `columns` too, which is that of a larger
 /// operand of which these are 64 rows; rows of parts before the last are a multiple of 16 (under glu: rows of both are equal).
-void launch_mixed(MixedParams& p, Launcher& launcher);
+void launch_mixed(const MixedParams& p, Launcher& launcher);
 
 }  // namespace quern::cuda

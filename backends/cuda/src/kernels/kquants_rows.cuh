@@ -1,4 +1,7 @@
-// y = W x for 1 to 64 rows of f16 activations, W of a format of kquants_formats.cuh, on the matrix units (kquants.cuh).
+// y = W x for 1 to 64 rows of f16 activations, W of formats of kquants_formats.cuh, on the matrix units (kquants.cuh): the kernels of
+// kquants_<format>.cu. One has the formats that files mix in a step's parts, and no more: in common kernels each would have the registers of the one that
+// needs most.
+#pragma once
 #include "kquants.cuh"
 
 #if __CUDA_ARCH__ >= 900
@@ -33,7 +36,7 @@ template <int NT> DEV void ask_residual(const MixedParams& p, char* memory) {
     if (unit.there(p, i)) copy_4(residual_words(p, memory) + i * 128, reinterpret_cast<const char*>(unit.at_sum(p, i)));
 }
 
-template <int NT> DEV void kquants(const MixedParams& p, char* memory) {
+template <int F, int G, int NT> DEV void kquants(const MixedParams& p, char* memory) {
   start_next();
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   float tot[NT][4] = {};
@@ -46,8 +49,8 @@ template <int NT> DEV void kquants(const MixedParams& p, char* memory) {
       if (p.residual) ask_residual<NT>(p, memory);
     };
     const auto none = [] {};
-    if (q.w.dtype == Q4_K) all_products<Q4_K, NT>(p, p.x, rows, some, memory, tot, none, ask_more);
-    else all_products<Q6_K, NT>(p, p.x, rows, some, memory, tot, none, ask_more);
+    if (F == G || q.w.dtype == F) all_products<F, NT>(p, p.x, rows, some, memory, tot, none, ask_more);
+    else all_products<G, NT>(p, p.x, rows, some, memory, tot, none, ask_more);
   }
   join_ways<NT>(p, memory, tot, [&](int index, int left, const float* sum, int unit) {
     const Tile tile(p, index);
@@ -60,16 +63,19 @@ template <int NT> DEV void kquants(const MixedParams& p, char* memory) {
     store_tile(p, 0, tile.first, row_of(lane >> 2), left, sum, residual);
   });
 }
-#define KQUANTS(NT) \
+#define KQUANTS(F, G, NT) \
   extern __shared__ __align__(128) char memory[]; \
-  kquants<NT>(p, memory);
+  kquants<F, G, NT>(p, memory);
 #else
-#define KQUANTS(NT)
+#define KQUANTS(F, G, NT)
 #endif
-#define KERNEL_OF(columns, NT) \
-  extern "C" __global__ void __launch_bounds__(32 * mixed_most_warps(columns), 1) kquants_##columns(const __grid_constant__ MixedParams p) { KQUANTS(NT) }
-KERNEL_OF(8, 1)
-KERNEL_OF(16, 2)
-KERNEL_OF(32, 4)
-KERNEL_OF(48, 6)
-KERNEL_OF(64, 8)
+#define KQUANTS_OF(name, F, G, columns, NT) \
+  extern "C" __global__ void __launch_bounds__(32 * mixed_most_warps(columns), 1) \
+      kquants_##columns##name(const __grid_constant__ MixedParams p) { KQUANTS(F, G, NT) }
+/// Kernels of weights of F, and of G beside it.
+#define KQUANTS_KERNELS(name, F, G) \
+  KQUANTS_OF(name, F, G, 8, 1) \
+  KQUANTS_OF(name, F, G, 16, 2) \
+  KQUANTS_OF(name, F, G, 32, 4) \
+  KQUANTS_OF(name, F, G, 48, 6) \
+  KQUANTS_OF(name, F, G, 64, 8)
