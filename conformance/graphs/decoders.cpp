@@ -118,7 +118,7 @@ void blocks(CaseSink& sink) {
     add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
   // Batches that decode, in each format; and products of one operand in two formats, as Q5_K_M and as other files mix them.
-  const BlockRows batch{{"rows", 32, 32, 7}, {32, 12, 2}};
+  const BlockRows batch{{"rows", 32, 32, 7}, {32, 12, 2, 1}};
   for (const quern_dtype dtype : block_dtypes)
     add_block(sink, Profile::full, all_of(dtype), QUERN_F16, QUERN_F32, false, 0, ".batch", batch);
   const WeightFormats q5_k_m{"q5_k_m", QUERN_Q5_K, QUERN_Q6_K, QUERN_Q5_K, QUERN_Q5_K, QUERN_Q6_K, QUERN_Q5_K, QUERN_Q6_K},

@@ -35,6 +35,14 @@ bool is_half_format(const Tensor& weights) noexcept {
          (weights.packed_layout || (!sdk::gains_by_planes(weights.dtype) && is_contiguous(weights)));
 }
 
+bool is_group_format(quern_dtype dtype) noexcept {
+#define QUERN_CUDA_ID(name, NAME) QUERN_##NAME,
+  constexpr quern_dtype formats[] = {QUERN_CUDA_GROUP_FORMATS(QUERN_CUDA_ID)};
+#undef QUERN_CUDA_ID
+  return std::ranges::find(formats, dtype) != std::end(formats);
+}
+bool is_group_format(const Tensor& weights) noexcept { return is_group_format(weights.dtype) && weights.packed_layout; }
+
 sdk::BlockFields fields_of(quern_dtype dtype) noexcept {
   if (!is_float(dtype)) return sdk::block_fields(dtype);
   const std::uint32_t bytes = dtype == QUERN_F32 ? 64 : 32;

@@ -14,7 +14,7 @@ class Packing : public sdk::PlanePacking {
     const bool weights = (product && input == 1) || (node.op == QUERN_OP_GET_ROWS && input == 0);
     return weights ? sdk::WeightRead::packed : sdk::WeightRead::canonical;
   }
-  bool serves(const sdk::PlaneLayout& layout) const override { return is_fast_format(layout.dtype); }
+  bool serves(const sdk::PlaneLayout& layout) const override { return is_fast_format(layout.dtype) || is_group_format(layout.dtype); }
   std::uint32_t most_rank() const override { return 3; }
 };
 

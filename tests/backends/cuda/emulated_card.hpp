@@ -206,6 +206,15 @@ inline u32 sub2(u32 a, u32 b) {
   return emulated_pairs(a, b, 0, [](double x, double y, double) { return x - y; });
 }
 inline u32 merged(u32 a, u32 mask, u32 b) { return (a & mask) | b; }
+inline void e4m3_pairs(u32 word, u32* pairs) {
+  for (int i = 0; i < 4; ++i) {
+    const u32 code = word >> 8 * i & 255, size = code & 127;
+    // As an f16 with the same mantissa it lies 2^8 lower.
+    const u16 number = to_half(256.0f * from_half(static_cast<u16>((code & 128) << 8 | size << 7 | (size == 127 ? 0x7c00 : 0))));
+    if (i % 2 == 0) pairs[i / 2] = number;
+    else pairs[i / 2] |= static_cast<u32>(number) << 16;
+  }
+}
 inline u32 turned_right(u32 word, int bits) { return std::rotr(word, bits); }
 inline u32 __byte_perm(u32 low, u32 high, u32 which) {
   const u64 bytes = low | static_cast<u64>(high) << 32;
@@ -235,6 +244,7 @@ void emulated_copy(u32 to, const char* from) {
   *reinterpret_cast<T*>(emulated_shared + to) = *reinterpret_cast<const T*>(from);
 }
 inline void copy_16(u32 to, const char* from) { emulated_copy<uint4>(to, from); }
+inline void copy_8(u32 to, const char* from) { emulated_copy<uint2>(to, from); }
 inline void copy_4(u32 to, const char* from) { emulated_copy<u32>(to, from); }
 
 /// Runs a kernel block by block.

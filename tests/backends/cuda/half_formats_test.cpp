@@ -51,14 +51,14 @@ void tile(TileParams p) {
     for (int i = 0; i < 4; ++i) p.sums[(row_of(lane >> 2) + (i >> 1) * 8) * columns + n * 8 + 2 * (lane & 3) + (i & 1)] = tot[n][i];
 }
 
-/// Activations are small whole numbers, whose means are exact. So what is left are roundings of A, once in f16 for Q6_K, and of sums of k products
-/// and minimums in f32.
+/// Activations are small whole numbers, whose means are exact. So what is left are roundings of A, once in f16 for Q6_K and numbers of a table, and of
+/// sums of k products and minimums in f32.
 template <int F, int NT>
 void expect_tiles(bool glu) {
   constexpr auto dtype = static_cast<quern_dtype>(F);
   SCOPED_TRACE(sdk::concat("dtype ", dtype, glu ? ", gate and up" : ""));
   Weights w(dtype, "gate"), w2(dtype, "up");
-  ASSERT_TRUE(is_half_format(w.tensor));
+  ASSERT_TRUE(is_half_format(w.tensor) || is_group_format(w.tensor));
   std::vector<float> x(columns * blocks * 256);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 7919 % 17) - 8);
   Bytes shared(Ring<F>::bytes + columns * OPERAND_PITCH);
@@ -76,7 +76,7 @@ void expect_tiles(bool glu) {
                        product = weight * static_cast<double>(x[static_cast<std::size_t>(column * blocks * 256 + k)]);
           sum += product, size += std::fabs(product);
         }
-        const double step = dtype == QUERN_Q6_K ? 0x1p-11 : 0;
+        const double step = dtype == QUERN_Q6_K || dtype == QUERN_NF4_64 || dtype == QUERN_FP4_64 ? 0x1p-11 : 0;
         // A minimum and its code cancel: each is up to some times their difference.
         EXPECT_NEAR(static_cast<double>(sums[r * columns + column]), sum, size * (step + 4 * blocks * 256 * 0x1p-24))
             << "row " << row << ", column " << column;
@@ -109,11 +109,13 @@ TEST(BlockLayouts, OfKernelsAreThoseOfQuernFormats) {
 TEST(HalfFormats, TilesOfEachFormat) {
 #define QUERN_EXPECT_TILES(name, FORMAT) expect_tiles<FORMAT, 2>(false);
   QUERN_CUDA_HALF_FORMATS(QUERN_EXPECT_TILES)
+  QUERN_CUDA_GROUP_FORMATS(QUERN_EXPECT_TILES)
 #undef QUERN_EXPECT_TILES
 }
 TEST(HalfFormats, TilesOfGateAndUp) {
 #define QUERN_EXPECT_TILES(name, FORMAT) expect_tiles<FORMAT, 1>(true);
   QUERN_CUDA_HALF_FORMATS(QUERN_EXPECT_TILES)
+  QUERN_CUDA_GROUP_FORMATS(QUERN_EXPECT_TILES)
 #undef QUERN_EXPECT_TILES
 }
 

@@ -65,7 +65,8 @@ class Launches(unittest.TestCase):
         self.assertGreater(ended, 10)
         self.assertEqual(refused, set())
         self.assertEqual({name for name in launched if name.startswith("kquants_")},
-                         {f"kquants_{columns}_{formats}" for columns in (8, 16, 32) for formats in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k")})
+                         {f"kquants_{columns}_{formats}" for columns in (8, 16, 32) for formats in (
+                             "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q4_z32", "q4_z64", "q4_z128", "q8_z128", "q8_128", "f8_128", "nf4_64", "fp4_64")})
 
     def test_experts_of_each_format_of_the_matrix_units_run_there(self):
         """Of one token, and of more pairs than each output's warp takes."""

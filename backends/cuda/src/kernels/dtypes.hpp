@@ -29,5 +29,9 @@ enum Dtype {
 /// row(name, NAME) for each.
 #define QUERN_CUDA_HALF_FORMATS(row) \
   row(q4_0, Q4_0) row(q4_1, Q4_1) row(q5_0, Q5_0) row(q5_1, Q5_1) row(q8_0, Q8_0) row(q4_k, Q4_K) row(q5_k, Q5_K) row(q6_k, Q6_K)
+/// Those of files of their own that it brings there too, in planes; products of experts have no kernels for them.
+#define QUERN_CUDA_GROUP_FORMATS(row) \
+  row(q4_z32, Q4_Z32) row(q4_z64, Q4_Z64) row(q4_z128, Q4_Z128) row(q8_z128, Q8_Z128) row(q8_128, Q8_128) row(f8_128, F8_128) \
+      row(nf4_64, NF4_64) row(fp4_64, FP4_64)
 
 }  // namespace quern::cuda

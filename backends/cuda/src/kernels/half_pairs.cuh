@@ -44,8 +44,14 @@ DEV u32 merged(u32 a, u32 mask, u32 b) {
   asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(a), "r"(mask), "r"(b));
   return d;
 }
+/// The four numbers of eight bits (e4m3) of a word, as two pairs.
+DEV void e4m3_pairs(u32 word, u32* pairs) {
+  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.rn.f16x2.e4m3x2 %0, low; cvt.rn.f16x2.e4m3x2 %1, high; }"
+      : "=r"(pairs[0]), "=r"(pairs[1]) : "r"(word));
+}
 DEV u32 turned_right(u32 word, int bits) { return __funnelshift_r(word, word, bits); }
 DEV void copy_16(u32 to, const char* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory"); }
+DEV void copy_8(u32 to, const char* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory"); }
 DEV void copy_4(u32 to, const char* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory"); }
 /// In their place: earlier they would take registers.
 DEV uint4 load_16(u32 p) {

@@ -35,7 +35,7 @@ DEV void all_products(const P& p, Address x, const Rows& rows, bool some, char* 
   const u32 stages = smem(shared.ring(p, memory, warp));
   const Ring<F> ring(rows);
   enum { S = Ring<F>::stages };
-  static_assert(S * Ring<F>::bytes <= kquants_ring_bytes(F), "the host leaves less room");
+  static_assert(S * Ring<F>::bytes <= kquants_ring_bytes(Ring<F>::wide), "the host leaves less room");
 #pragma unroll
   for (int s = 0; s < S; ++s) {
     if (s < mine) ring.fetch(rows, stages + s * Ring<F>::bytes, s * p.ways + way);

@@ -3,10 +3,12 @@
 //
 //   K formats     A is sub-scale x code: of Q4_K and Q5_K exact (at most 63 x 31), of Q6_K rounded where it is above 2048. The scale of 256, and the
 //                 minimums, whose products take means of eight activations, are applied to the sums in f32
-//   plain scales  A is the code. The scale of 32 weights is applied to their sums in f32. Minimums are f16 operands, for the same means
+//   plain scales  A is the code. The scale of a group of weights is applied to their sums in f32. Minimums are f16 operands, for the same means. A zero
+//                 point is taken off the code, which is exact. Codes that stand for numbers of a table become these, rounded to f16
 //   k order       inside a step of 16, lane t has those four elements of both operands that it has read: the sum does not care
 //   banks         rows of a stage lie an odd number of sixteens apart
 #pragma once
+#include "blocks.cuh"
 #include "half_pairs.cuh"
 #include "mixed.hpp"
 
@@ -29,7 +31,7 @@ template <int F> struct Ring;
 
 /// Rows as they are in memory, ROW bytes of a block of 256.
 template <int ROW, int STAGES> struct WholeRing {
-  enum { pitch = ROW, bytes = 16 * ROW, stages = STAGES, mixes_columns = 0, of_row = ROW / 16, all = 16 * of_row, copies = (all + 31) / 32 };
+  enum { pitch = ROW, bytes = 16 * ROW, stages = STAGES, mixes_columns = 0, wide = 0, of_row = ROW / 16, all = 16 * of_row, copies = (all + 31) / 32 };
   static_assert(of_row % 2 == 1, "rows would share banks");
   const char *base, *base2;
   u32 from[copies];
@@ -54,7 +56,7 @@ template <> struct Ring<Q4_K> : WholeRing<144, 3> { using WholeRing::WholeRing; 
 template <> struct Ring<Q5_K> : WholeRing<176, 2> { using WholeRing::WholeRing; };
 
 template <> struct Ring<Q6_K> {  // of each row codes, high bits, sub-scales; then of all rows the words in which their scales are
-  enum { pitch = 208, bytes = 16 * (pitch + 4), stages = 2, mixes_columns = 0 };
+  enum { pitch = 208, bytes = 16 * (pitch + 4), stages = 2, mixes_columns = 0, wide = 0 };
   DEV explicit Ring(const Rows&) {}
   DEV void fetch(const Rows& rows, u32 to, int block) const {
     const int lane = threadIdx.x & 31;
@@ -74,10 +76,12 @@ template <> struct Ring<Q6_K> {  // of each row codes, high bits, sub-scales; th
   }
 };
 
-/// Of planes with SCALE bytes of scale (and minimum) for 32 weights, and HIGH of high bits: of each row of a block CODES bytes of codes, then the
-/// scales of eight groups, then their high bits.
-template <int CODES, int SCALE, int HIGH, int STAGES> struct ScaledRing {
-  enum { scale = SCALE, at_scales = CODES, at_high = CODES + 8 * SCALE, end = at_high + 8 * HIGH, pitch = end / 16 % 2 ? end : end + 16 };
+/// Of planes: of each row of a block CODES bytes of codes, then HEADS of scales, then HIGH of high bits. A scale is of `group` weights; it is f16, f16 with
+/// a minimum behind it, an f32, or the upper 24 bits of an f32 with a zero point.
+enum HeadKind { half_head, minimum_head, float_head, zero_head };
+template <int CODES, HeadKind KIND, int GROUP, int HIGH, int STAGES> struct ScaledRing {
+  enum { kind = KIND, group = GROUP, head = KIND == half_head ? 2 : 4, heads = 256 / GROUP * head, wide = CODES == 256 };
+  enum { at_heads = CODES, at_high = CODES + (heads + 15) / 16 * 16, end = at_high + HIGH, pitch = end / 16 % 2 ? end : end + 16 };
   enum { bytes = 16 * pitch, stages = STAGES, mixes_columns = 1, of_row = CODES / 16, copies = CODES / 32 };
   const char *base, *base2, *scales, *high;
   u32 from[copies];
@@ -85,8 +89,8 @@ template <int CODES, int SCALE, int HIGH, int STAGES> struct ScaledRing {
     const int lane = threadIdx.x & 31, row = lane & 15;
     base = at<const char>(rows.w.plane[1]) + rows.block(0, 0) * CODES;
     base2 = rows.glu ? at<const char>(rows.w2.plane[1]) + rows.block(0, 0) * CODES : base;
-    scales = at<const char>(rows.of(row).plane[0]) + rows.block(row, 0) * 8 * SCALE + (lane >> 4) * 16;
-    high = HIGH ? at<const char>(rows.of(row).plane[2]) + rows.block(row, 0) * 8 * HIGH + (lane >> 4) * 16 : nullptr;
+    scales = at<const char>(rows.of(row).plane[0]) + rows.block(row, 0) * heads + (lane >> 4) * 16;
+    high = HIGH ? at<const char>(rows.of(row).plane[2]) + rows.block(row, 0) * HIGH + (lane >> 4) * 16 : nullptr;
 #pragma unroll
     for (int i = 0; i < copies; ++i)
       from[i] = (u32)(rows.block((i * 32 + lane) / of_row, 0) - rows.block(0, 0)) * CODES + lane % of_row * 16;
@@ -97,15 +101,27 @@ template <int CODES, int SCALE, int HIGH, int STAGES> struct ScaledRing {
     for (int i = 0; i < copies; ++i)
       copy_16(to + (i * 32 + lane) / of_row * pitch + lane % of_row * 16, (i < copies / 2 ? base : base2) + from[i] + (u32)block * CODES);
     const u32 row = to + (lane & 15) * pitch + (lane >> 4) * 16;
-    if (lane < 8 * SCALE) copy_16(row + at_scales, scales + block * 8 * SCALE);
-    if (HIGH) copy_16(row + at_high, high + block * 8 * HIGH);
+    if (heads == 8) {
+      if (lane < 16) copy_8(row + at_heads, scales + block * heads);
+    } else if (lane < heads) {
+      copy_16(row + at_heads, scales + block * heads);
+    }
+    if (HIGH) copy_16(row + at_high, high + block * HIGH);
   }
 };
-template <> struct Ring<Q4_0> : ScaledRing<128, 2, 0, 3> { using ScaledRing::ScaledRing; };
-template <> struct Ring<Q4_1> : ScaledRing<128, 4, 0, 2> { using ScaledRing::ScaledRing; };
-template <> struct Ring<Q5_0> : ScaledRing<128, 2, 4, 2> { using ScaledRing::ScaledRing; };
-template <> struct Ring<Q5_1> : ScaledRing<128, 4, 4, 2> { using ScaledRing::ScaledRing; };
-template <> struct Ring<Q8_0> : ScaledRing<256, 2, 0, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q4_0> : ScaledRing<128, half_head, 32, 0, 3> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q4_1> : ScaledRing<128, minimum_head, 32, 0, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q5_0> : ScaledRing<128, half_head, 32, 32, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q5_1> : ScaledRing<128, minimum_head, 32, 32, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q8_0> : ScaledRing<256, half_head, 32, 0, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q4_Z32> : ScaledRing<128, zero_head, 32, 0, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q4_Z64> : ScaledRing<128, zero_head, 64, 0, 3> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q4_Z128> : ScaledRing<128, zero_head, 128, 0, 3> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q8_Z128> : ScaledRing<256, zero_head, 128, 0, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<Q8_128> : ScaledRing<256, float_head, 128, 0, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<F8_128> : ScaledRing<256, float_head, 128, 0, 2> { using ScaledRing::ScaledRing; };
+template <> struct Ring<NF4_64> : ScaledRing<128, float_head, 64, 0, 3> { using ScaledRing::ScaledRing; };
+template <> struct Ring<FP4_64> : ScaledRing<128, float_head, 64, 0, 3> { using ScaledRing::ScaledRing; };
 
 /// Adds the products of A, 16 rows by a lane's chunk of eight elements, and that chunk of each column: `turned` and `fixed` bytes behind the start of
 /// columns that are `pitch` bytes apart. a: [row][pair of elements]. (One sum of all for the address: Q4_K has another order of instructions.)
@@ -326,77 +342,115 @@ template <int NT> DEV void block_products(const Ring<Q6_K>&, const Rows& rows, i
 
 /// Column of eight whose activations are column g of the matrix units, where lanes read eight bytes at a time: so they are in different banks.
 DEV int column_of(int g) { return 2 * (g & 3) + (g >> 2); }
-/// Four codes of a lane's quads of group q of 32 weights, `part` 0 of the first 16 and 1 of the last: pairs of f16. row: where the row's codes are.
-DEV void quad_of(const Ring<Q4_0>&, u32 row, int q, int part, u32* pairs) {
-  const u32 word = load_4(row + q * 16 + (threadIdx.x & 3) * 4);
+/// Four numbers of a lane's quads of 32 weights, the q-th of a block: `part` 0 of the first 16 and 1 of the last. row: where the row's codes are; head: of
+/// their group. Pairs of f16.
+DEV u32 quad_word(u32 row, int q) { return load_4(row + q * 16 + (threadIdx.x & 3) * 4); }
+DEV u32 wide_quad_word(u32 row, int q, int part) { return load_4(row + q * 32 + part * 16 + (threadIdx.x & 3) * 4); }
+DEV u32 less_zero(u32 head) { return LESS_1024 + (head & 255) * 0x00010001u; }  // -1024 - zero
+/// Nibbles less `least`; `below` is 1024 less.
+DEV void nibble_quad(u32 word, int part, u32 below, u32 least, u32* pairs) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const u32 both = bytes_1024(word, i ? 0x4342 : 0x4140), low = both & 0xff0fff0f;
-    pairs[i] = part == 0 ? add2(low, LESS_1032) : fma2(sub2(both, low), TWO_SIXTEENTHS, LESS_8);
+    pairs[i] = part == 0 ? add2(low, below) : fma2(sub2(both, low), TWO_SIXTEENTHS, least);
   }
 }
-DEV void quad_of(const Ring<Q4_1>&, u32 row, int q, int part, u32* pairs) {
-  const u32 word = load_4(row + q * 16 + (threadIdx.x & 3) * 4);
+DEV void byte_quad(u32 word, u32 below, u32* pairs) {
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const u32 both = bytes_1024(word, i ? 0x4342 : 0x4140), low = both & 0xff0fff0f;
-    pairs[i] = part == 0 ? add2(low, LESS_1024) : mul2(sub2(both, low), TWO_SIXTEENTHS);
+  for (int i = 0; i < 2; ++i) pairs[i] = add2(bytes_1024(word, i ? 0x4342 : 0x4140), below);
+}
+DEV void quad_of(const Ring<Q4_0>&, u32 row, int q, int part, u32, u32* pairs) { nibble_quad(quad_word(row, q), part, LESS_1032, LESS_8, pairs); }
+DEV void quad_of(const Ring<Q4_1>&, u32 row, int q, int part, u32, u32* pairs) { nibble_quad(quad_word(row, q), part, LESS_1024, 0, pairs); }
+template <int GROUP, int STAGES>
+DEV void quad_of(const ScaledRing<128, zero_head, GROUP, 0, STAGES>&, u32 row, int q, int part, u32 head, u32* pairs) {
+  const u32 below = less_zero(head);
+  nibble_quad(quad_word(row, q), part, below, add2(below, TWO_1024), pairs);
+}
+/// Codes of five bits, whose high bits lie in a word of their own: bit i is element i's.
+template <class Five> DEV void five_quad(u32 row, int q, int part, u32 below, u32* pairs) {
+  const u32 bits = load_4(row + Five::at_high + q * 4) >> (part * 16 + (threadIdx.x & 3) * 4) & 15;
+  // Bit i goes to bit 4 of byte i.
+  byte_quad(merged(quad_word(row, q) >> part * 4, 0x0f0f0f0f, bits * 0x02040810 & 0x10101010), below, pairs);
+}
+DEV void quad_of(const Ring<Q5_0>&, u32 row, int q, int part, u32, u32* pairs) { five_quad<Ring<Q5_0>>(row, q, part, LESS_1040, pairs); }
+DEV void quad_of(const Ring<Q5_1>&, u32 row, int q, int part, u32, u32* pairs) { five_quad<Ring<Q5_1>>(row, q, part, LESS_1024, pairs); }
+DEV void quad_of(const Ring<Q8_0>&, u32 row, int q, int part, u32, u32* pairs) { byte_quad(wide_quad_word(row, q, part) ^ 0x80808080, LESS_1152, pairs); }
+DEV void quad_of(const Ring<Q8_128>&, u32 row, int q, int part, u32, u32* pairs) { byte_quad(wide_quad_word(row, q, part) ^ 0x80808080, LESS_1152, pairs); }
+DEV void quad_of(const Ring<Q8_Z128>&, u32 row, int q, int part, u32 head, u32* pairs) { byte_quad(wide_quad_word(row, q, part), less_zero(head), pairs); }
+DEV void quad_of(const Ring<F8_128>&, u32 row, int q, int part, u32, u32* pairs) { e4m3_pairs(wide_quad_word(row, q, part), pairs); }
+/// Selectors of __byte_perm for four codes in the low nibbles of a word, without their highest bits, and bytes of ones where those are set.
+struct Selectors {
+  u32 which, upper;
+  DEV explicit Selectors(u32 nibbles) {
+    nibbles &= 0x0f0f0f0f;
+    which = __byte_perm(nibbles | nibbles >> 4, 0, 0x4420) & 0x7777;
+    upper = (nibbles >> 3 & 0x01010101) * 255;
   }
+};
+DEV void pairs_of_bytes(u32 low, u32 high, u32* pairs) {
+  pairs[0] = __byte_perm(low, high, 0x5140);
+  pairs[1] = __byte_perm(low, high, 0x7362);
 }
-/// Codes of five bits, whose high bits lie in a word of their own: bit i is element i's. less: -1024, and what is taken off each code.
-template <class Five> DEV void quad_of_five(u32 row, int q, int part, u32 less, u32* pairs) {
-  const int t = threadIdx.x & 3;
-  const u32 word = load_4(row + q * 16 + t * 4) >> part * 4, bits = load_4(row + Five::at_high + q * 4) >> (part * 16 + t * 4) & 15;
-  const u32 five = merged(word, 0x0f0f0f0f, bits * 0x02040810 & 0x10101010);  // bit i goes to bit 4 of byte i
-#pragma unroll
-  for (int i = 0; i < 2; ++i) pairs[i] = add2(bytes_1024(five, i ? 0x4342 : 0x4140), less);
+/// The numbers of NF4 as f16: lower bytes, then upper ones, four in a word.
+DEV void quad_of(const Ring<NF4_64>&, u32 row, int q, int part, u32, u32* pairs) {
+  const Selectors of(quad_word(row, q) >> part * 4);
+  const u32 low = __byte_perm(0x52339200, 0x00d4ea8d, of.which), low8 = __byte_perm(0x68e02618, 0x00c9800d, of.which);
+  const u32 high = __byte_perm(0xb6b8b9bc, 0x00adb1b4, of.which), high8 = __byte_perm(0x3533312d, 0x3c393837, of.which);
+  pairs_of_bytes((low & ~of.upper) | (low8 & of.upper), (high & ~of.upper) | (high8 & of.upper), pairs);
 }
-DEV void quad_of(const Ring<Q5_0>&, u32 row, int q, int part, u32* pairs) { quad_of_five<Ring<Q5_0>>(row, q, part, LESS_1040, pairs); }
-DEV void quad_of(const Ring<Q5_1>&, u32 row, int q, int part, u32* pairs) { quad_of_five<Ring<Q5_1>>(row, q, part, LESS_1024, pairs); }
-DEV void quad_of(const Ring<Q8_0>&, u32 row, int q, int part, u32* pairs) {
-  const u32 word = load_4(row + q * 32 + part * 16 + (threadIdx.x & 3) * 4) ^ 0x80808080;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) pairs[i] = add2(bytes_1024(word, i ? 0x4342 : 0x4140), LESS_1152);
+/// Those of FP4: eight sizes, and the sign in the highest bit.
+DEV void quad_of(const Ring<FP4_64>&, u32 row, int q, int part, u32, u32* pairs) {
+  const Selectors of(quad_word(row, q) >> part * 4);
+  const u32 high = __byte_perm(0x3c391d00, 0x34313835, of.which);
+  pairs_of_bytes(__byte_perm(0x00555500, 0x00550055, of.which), high | (of.upper & 0x80808080), pairs);
 }
 /// Of a ScaledRing. In tot column_of(i) stands where column i should: settle_columns puts that right.
 template <int NT, class Scaled> DEV void block_products(const Scaled& ring, const Rows&, int, u32 stage, u32 x, int pitch, float (*tot)[4]) {
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-  enum { row_pitch = Scaled::pitch };
+  enum { row_pitch = Scaled::pitch, each = Scaled::group / 32 };
   const u32 rows = stage + row_of(g) * row_pitch;
-  uint4 scales[2];
-  if (Scaled::scale == 2) {
+  uint4 heads[2];
+  if (Scaled::heads <= 16) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) scales[r] = load_16(rows + r * 8 * row_pitch + Scaled::at_scales);
-  } else {
+    for (int r = 0; r < 2; ++r) heads[r] = load_16(rows + r * 8 * row_pitch + Scaled::at_heads);
+  }
+  if (Scaled::kind == minimum_head) {
     u32 least[2][2];
     const float eight[2] = {8.0f, 8.0f};
 #pragma unroll
     for (int h = 0; h < 2; ++h)
 #pragma unroll
-      for (int r = 0; r < 2; ++r) least[h][r] = __byte_perm(load_4(rows + r * 8 * row_pitch + Scaled::at_scales + (4 * h + t) * 4), 0, 0x3232);
+      for (int r = 0; r < 2; ++r) least[h][r] = __byte_perm(load_4(rows + r * 8 * row_pitch + Scaled::at_heads + (4 * h + t) * 4), 0, 0x3232);
     multiply_means<NT>(x + column_of(g) * pitch, pitch, least, eight, tot);
   }
   const u32 column = x + column_of(g) * pitch + t * 8;
 #pragma unroll
-  for (int q = 0; q < 8; ++q) {  // 32 weights: chunks 4 q to 4 q + 3, of which a lane has four elements of two
-    u32 a[2][2][2];              // [part][row][pair]
+  for (int group = 0; group < 8 / each; ++group) {
+    u32 head[2];
     float d[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const u32 row = rows + r * 8 * row_pitch;
-#pragma unroll
-      for (int part = 0; part < 2; ++part) quad_of(ring, row, q, part, a[part][r]);
-      d[r] = from_half((u16)(Scaled::scale == 2 ? word_of(scales[r], q / 2) >> (q & 1) * 16 : load_4(row + Scaled::at_scales + q * 4)));
+      const int half = Scaled::kind == half_head ? group & 1 : 0, word = Scaled::kind == half_head ? group / 2 : group;
+      head[r] = Scaled::heads <= 16 ? word_of(heads[r], word) >> half * 16 : load_4(rows + r * 8 * row_pitch + Scaled::at_heads + group * 4);
+      d[r] = Scaled::kind == zero_head ? __uint_as_float(head[r] & ~255u) : Scaled::kind == float_head ? __uint_as_float(head[r]) : from_half((u16)head[r]);
     }
-    const u32 chunks = column + (q >> 1) * 128 + ((q ^ q >> 1) & 1) * 64;
     float sums[NT][4] = {};
 #pragma unroll
-    for (int n = 0; n < NT; ++n)
+    for (int q = group * each; q < (group + 1) * each; ++q) {  // 32 weights: chunks 4 q to 4 q + 3, of which a lane has four elements of two
+      u32 a[2][2][2];                                           // [part][row][pair]
 #pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        const uint2 b = load_8(chunks + n * 8 * pitch + part * 32);
-        multiply_half(sums[n], a[part][0][0], a[part][1][0], a[part][0][1], a[part][1][1], b.x, b.y);
-      }
+      for (int r = 0; r < 2; ++r)
+#pragma unroll
+        for (int part = 0; part < 2; ++part) quad_of(ring, rows + r * 8 * row_pitch, q, part, head[r], a[part][r]);
+      const u32 chunks = column + (q >> 1) * 128 + ((q ^ q >> 1) & 1) * 64;
+#pragma unroll
+      for (int n = 0; n < NT; ++n)
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+          const uint2 b = load_8(chunks + n * 8 * pitch + part * 32);
+          multiply_half(sums[n], a[part][0][0], a[part][1][0], a[part][0][1], a[part][1][1], b.x, b.y);
+        }
+    }
     add_scaled<NT>(tot, d, sums);
   }
 }

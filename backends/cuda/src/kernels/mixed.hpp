@@ -8,8 +8,8 @@ namespace quern::cuda {
 /// Of a block: with up to 32 columns a warp has 168 registers for each thread, with more 255.
 constexpr int mixed_most_warps(int columns) { return columns > 32 ? 8 : 12; }
 constexpr int mixed_barrier_bytes = 128;  // barriers, and of a row's sums of squares
-/// Of a warp, for weights of a format: three stages of Q4_K or Q4_0, two of the others (kquants_formats.cuh).
-constexpr int kquants_ring_bytes(int dtype) { return dtype == Q8_0 ? 8704 : 6912; }
+/// Of a warp's ring, for weights with codes of eight bits or of fewer: two stages at least (kquants_formats.cuh).
+constexpr int kquants_ring_bytes(bool wide) { return wide ? 8704 : 6912; }
 constexpr int kquants_tail_bytes = 4 * 128;  // of a warp's unit of the residual
 
 struct MixedPart {

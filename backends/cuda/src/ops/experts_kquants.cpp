@@ -49,7 +49,7 @@ ExpertTilesParams params_of(const Call& product, const Tiling& tiling, Address l
   p.of.tile_pairs = tiling.columns;
   p.listed = tiling.listed ? 1 : 0;
   p.w = blocks_of(roles.b);
-  p.ring = kquants_ring_bytes(p.w.dtype);
+  p.ring = kquants_ring_bytes(p.w.dtype == Q8_0);
   p.x = operands;
   p.columns = tiling.columns;
   p.alpha = 1.0f;

@@ -15,27 +15,67 @@ constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a bloc
 constexpr std::int64_t extra = mixed_barrier_bytes;
 constexpr std::int64_t most_k = 32768;  // one row lies in shared memory
 
-/// The kernels of kquants_rows.cuh for weights of a set of formats, of 8, 16, 32, 48 and 64 columns.
+/// The kernels of kquants_rows.cuh for weights of a set of formats, of 8, 16, 32, 48 and 64 columns. wide: their codes have eight bits.
 struct KquantsSet {
-  int formats[2];
+  quern_dtype formats[2];
+  bool wide;
   KernelId<MixedParams> of[5];
-  bool has(int dtype) const { return dtype == formats[0] || dtype == formats[1]; }
+  bool has(int dtype) const { return dtype == static_cast<int>(formats[0]) || dtype == static_cast<int>(formats[1]); }
 };
 constexpr KquantsSet kquants_sets[] = {
-    {{Q4_K, Q6_K},
+    {{QUERN_Q4_K, QUERN_Q6_K},
+     false,
      {kernels::kquants_8_q4_k, kernels::kquants_16_q4_k, kernels::kquants_32_q4_k, kernels::kquants_48_q4_k, kernels::kquants_64_q4_k}},
-    {{Q5_K, Q6_K},
+    {{QUERN_Q5_K, QUERN_Q6_K},
+     false,
      {kernels::kquants_8_q5_k, kernels::kquants_16_q5_k, kernels::kquants_32_q5_k, kernels::kquants_48_q5_k, kernels::kquants_64_q5_k}},
-    {{Q4_0, Q4_0},
+    {{QUERN_Q4_0, QUERN_Q4_0},
+     false,
      {kernels::kquants_8_q4_0, kernels::kquants_16_q4_0, kernels::kquants_32_q4_0, kernels::kquants_48_q4_0, kernels::kquants_64_q4_0}},
-    {{Q4_1, Q4_1},
+    {{QUERN_Q4_1, QUERN_Q4_1},
+     false,
      {kernels::kquants_8_q4_1, kernels::kquants_16_q4_1, kernels::kquants_32_q4_1, kernels::kquants_48_q4_1, kernels::kquants_64_q4_1}},
-    {{Q5_0, Q5_0},
+    {{QUERN_Q5_0, QUERN_Q5_0},
+     false,
      {kernels::kquants_8_q5_0, kernels::kquants_16_q5_0, kernels::kquants_32_q5_0, kernels::kquants_48_q5_0, kernels::kquants_64_q5_0}},
-    {{Q5_1, Q5_1},
+    {{QUERN_Q5_1, QUERN_Q5_1},
+     false,
      {kernels::kquants_8_q5_1, kernels::kquants_16_q5_1, kernels::kquants_32_q5_1, kernels::kquants_48_q5_1, kernels::kquants_64_q5_1}},
-    {{Q8_0, Q8_0},
+    {{QUERN_Q8_0, QUERN_Q8_0},
+     true,
      {kernels::kquants_8_q8_0, kernels::kquants_16_q8_0, kernels::kquants_32_q8_0, kernels::kquants_48_q8_0, kernels::kquants_64_q8_0}},
+    {{QUERN_Q4_Z32, QUERN_Q4_Z32},
+     false,
+     {kernels::kquants_8_q4_z32, kernels::kquants_16_q4_z32, kernels::kquants_32_q4_z32, kernels::kquants_48_q4_z32,
+      kernels::kquants_64_q4_z32}},
+    {{QUERN_Q4_Z64, QUERN_Q4_Z64},
+     false,
+     {kernels::kquants_8_q4_z64, kernels::kquants_16_q4_z64, kernels::kquants_32_q4_z64, kernels::kquants_48_q4_z64,
+      kernels::kquants_64_q4_z64}},
+    {{QUERN_Q4_Z128, QUERN_Q4_Z128},
+     false,
+     {kernels::kquants_8_q4_z128, kernels::kquants_16_q4_z128, kernels::kquants_32_q4_z128, kernels::kquants_48_q4_z128,
+      kernels::kquants_64_q4_z128}},
+    {{QUERN_Q8_Z128, QUERN_Q8_Z128},
+     true,
+     {kernels::kquants_8_q8_z128, kernels::kquants_16_q8_z128, kernels::kquants_32_q8_z128, kernels::kquants_48_q8_z128,
+      kernels::kquants_64_q8_z128}},
+    {{QUERN_Q8_128, QUERN_Q8_128},
+     true,
+     {kernels::kquants_8_q8_128, kernels::kquants_16_q8_128, kernels::kquants_32_q8_128, kernels::kquants_48_q8_128,
+      kernels::kquants_64_q8_128}},
+    {{QUERN_F8_128, QUERN_F8_128},
+     true,
+     {kernels::kquants_8_f8_128, kernels::kquants_16_f8_128, kernels::kquants_32_f8_128, kernels::kquants_48_f8_128,
+      kernels::kquants_64_f8_128}},
+    {{QUERN_NF4_64, QUERN_NF4_64},
+     false,
+     {kernels::kquants_8_nf4_64, kernels::kquants_16_nf4_64, kernels::kquants_32_nf4_64, kernels::kquants_48_nf4_64,
+      kernels::kquants_64_nf4_64}},
+    {{QUERN_FP4_64, QUERN_FP4_64},
+     false,
+     {kernels::kquants_8_fp4_64, kernels::kquants_16_fp4_64, kernels::kquants_32_fp4_64, kernels::kquants_48_fp4_64,
+      kernels::kquants_64_fp4_64}},
 };
 /// The set that has the formats of all parts, if there is one.
 const KquantsSet* set_of(std::span<const MixedPart> parts) {
@@ -64,8 +104,7 @@ void launch_kquants(MixedParams& p, const KquantsSet& set, Launcher& launcher) {
   const std::int64_t each = (tiles + seats - 1) / seats, turns = (each + warps - 1) / warps;
   p.tiles = static_cast<int>((each + turns - 1) / turns);
   const std::int64_t limit = kquants_shared_limit(launcher, halves);
-  p.ring = 0;
-  for (int i = 0; i < p.parts; ++i) p.ring = std::max(p.ring, kquants_ring_bytes(p.part[i].w.dtype));
+  p.ring = kquants_ring_bytes(set.wide);
   // The tail: of a residual what a warp adds when it stores its first eight columns of a tile.
   const std::int64_t tail = p.residual != 0 ? std::min(std::int64_t{p.tiles} * columns / 8, warps) * kquants_tail_bytes : 0;
   const unsigned shared = share_kquants_block(p, blocks, warps, limit, tail, mixed_span);
@@ -110,7 +149,7 @@ void launch_floats(MixedParams& p, Launcher& launcher) {
 bool mixed_serves(const Tensor& weights, const CardFacts& card) {
   if (!card.has_bulk_copies() || weights.rank != 2 || weights.last() % 256 != 0 || weights.last() > most_k) return false;
   if (weights.dtype == QUERN_F16 || weights.dtype == QUERN_BF16) return weights.packed_layout || is_contiguous(weights);
-  return is_half_format(weights);
+  return is_half_format(weights) || is_group_format(weights);
 }
 
 void launch_mixed(const MixedParams& p, Launcher& launcher) {
