@@ -11,7 +11,7 @@ namespace quern::runtime {
 
 TensorsAhead::TensorsAhead(const gguf::File& file, std::vector<const gguf::TensorInfo*> tensors, std::uint32_t threads)
     : file_(file), tensors_(std::move(tensors)), threads_(threads) {
-  constexpr std::uint64_t least = 32 << 20, most = 128 << 20;
+  constexpr std::uint64_t least = 32 << 20, most = 384 << 20;
   std::uint64_t total = 0;
   for (const gguf::TensorInfo* tensor : tensors_) total += tensor->bytes;
   if (threads_ > 1) most_ahead_ = std::clamp(total / 16, least, most);

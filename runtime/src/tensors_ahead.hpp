@@ -13,7 +13,7 @@ namespace quern::runtime {
 class TensorsAhead {
  public:
   /// Tensors of `file`, which has to outlive this, in the order in which next() gives them. With one thread none is made ahead. Otherwise
-  /// those that are ahead have at most a sixteenth of all bytes together, at least 32 MiB and at most 128 MiB.
+  /// those that are ahead have at most a sixteenth of all bytes together, at least 32 MiB and at most 384 MiB.
   TensorsAhead(const gguf::File& file, std::vector<const gguf::TensorInfo*> tensors, std::uint32_t threads);
 
   /// The next tensor's bytes. Throws what making one of those ahead throws: QUERN_BAD_MODEL for numbers that have no place.
