@@ -8,7 +8,7 @@ set(std_headers <algorithm> <array> <charconv> <cstring> <filesystem> <functiona
 # and conformance's ops and graphs, all of which have a `generate`.
 set(never_joined_targets "^(backend_(cpu_(portable|avx|packed)|cuda)|chat_template_test$|runtime_host_test$|loader_test$|conformance_unit_test$|runtime_api_test$|.*fuzz_seeds_test$)")
 set(never_joined_files "^(abi|ops|graphs)/|(^|/)(plugin_parts|op_table|harness|bpe|malformed_(tensor|meaning)_test|experts_test|fusion_test)\\.cpp$")
-set(never_joined_files_of_backend_cpu_objects "/(activation_backward|attention|attention_dense|attention_ragged|attention_ragged_backward|glu_backward|kv_copy|lora_matmul|lora_matmul_backward|matmul_id|matmul_id_backward|matmul_id_packed|norms_backward|rope|sample|silu|sort|write_rows)\\.cpp$|thread_pool\\.cpp$")
+set(never_joined_files_of_backend_cpu_objects "/(attention|attention_dense|attention_ragged|attention_ragged_backward|glu_backward|lora_matmul|lora_matmul_backward|matmul_id|matmul_id_backward|matmul_id_packed|rope|sample)\\.cpp$|thread_pool\\.cpp$")
 set(never_joined_files_of_backend_vulkan "training\\.cpp$|embedded\\.cpp$")
 
 # Targets of scripts/quickstart, whose files have names that no neighbour has: the fewest units that keep two cores busy. What files share is

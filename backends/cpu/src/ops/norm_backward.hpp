@@ -1,30 +1,31 @@
-// Gradients of rms_norm, layer_norm and l2_norm.
+// Gradients of rms_norm and layer_norm.
 //
 // With g = dy * weight, r = 1 / rms and c = x (x - mean for layer_norm): dx = r g - c r^3 mean(g c), less r mean(g) for layer_norm.
 // dweight and dbias are sums over rows: a thread takes 128 columns and goes through all rows in order, in f32 sums of 64 rows that add
 // up in f64, so threads do not change the result. Outputs may be inputs: nothing is written before everything that reads it has run.
+#pragma once
+
 #include "map_rows.hpp"
 
 #include <cmath>
 
 namespace quern::cpu {
-namespace {
 
-constexpr std::int64_t column_part = 128;
-constexpr std::int64_t row_block = 64;
+constexpr std::int64_t norm_columns = 128;
+constexpr std::int64_t norm_rows = 64;
 
-Verdict accepts_weighted(const Call& call) { return check_row_predicate(call, "x"); }
+inline Verdict accepts_norm_backward(const Call& call) { return check_row_predicate(call, "x"); }
 
 /// Scratch: for each row the reciprocal root and the mean; for each column the factor and two sums; two rows a thread.
-struct Memory {
+struct NormSums {
   double *means, *weight_sums, *bias_sums;
   float *inverses, *factors, *rows;
 };
-std::uint64_t scratch(const Call& call) noexcept {
+inline std::uint64_t scratch_norm_backward(const Call& call) noexcept {
   const std::int64_t rows = call.input(0).rows(), n = call.input(0).last();
   return static_cast<std::uint64_t>((rows + 2 * n) * 8 + (rows + n + 2 * n * call.thread_count) * 4);
 }
-Memory memory_of(const Call& call, std::byte* base) noexcept {
+inline NormSums norm_sums(const Call& call, std::byte* base) noexcept {
   const std::int64_t rows = call.input(0).rows(), n = call.input(0).last();
   auto* wide = reinterpret_cast<double*>(base);
   auto* narrow = reinterpret_cast<float*>(wide + rows + 2 * n);
@@ -32,7 +33,7 @@ Memory memory_of(const Call& call, std::byte* base) noexcept {
 }
 
 /// x - mean, or x itself; in place where nothing changes.
-const float* centred_row(const Vectors& vectors, const Tensor& x, std::int64_t row, const double* mean, float* buffer) noexcept {
+inline const float* centred_row(const Vectors& vectors, const Tensor& x, std::int64_t row, const double* mean, float* buffer) noexcept {
   const float* from = row_floats(vectors, x, row, buffer);
   if (mean == nullptr) return from;
   for (std::int64_t i = 0; i < x.last(); ++i) buffer[i] = static_cast<float>(static_cast<double>(from[i]) - *mean);
@@ -41,17 +42,17 @@ const float* centred_row(const Vectors& vectors, const Tensor& x, std::int64_t r
 
 /// dweight and dbias of columns [first, first + count), not yet added to what is there.
 template <bool layer>
-void sum_columns(const Call& call, const Memory& m, std::int64_t first, std::int64_t count, const Vectors& vectors,
+void sum_columns(const Call& call, const NormSums& m, std::int64_t first, std::int64_t count, const Vectors& vectors,
                  const Context& context) noexcept {
   const Tensor &x = call.input(0), &dy = call.input(2);
   const std::int64_t rows = x.rows();
-  float weight_part[column_part], bias_part[column_part], x_buffer[column_part], dy_buffer[column_part];
+  float weight_part[norm_columns], bias_part[norm_columns], x_buffer[norm_columns], dy_buffer[norm_columns];
   std::fill_n(m.weight_sums + first, count, 0.0);
   std::fill_n(m.bias_sums + first, count, 0.0);
-  for (std::int64_t block = 0; block < rows && !context.cancelled(); block += row_block) {
+  for (std::int64_t block = 0; block < rows && !context.cancelled(); block += norm_rows) {
     std::fill_n(weight_part, count, 0.0f);
     std::fill_n(bias_part, count, 0.0f);
-    for (std::int64_t row = block; row < std::min(rows, block + row_block); ++row) {
+    for (std::int64_t row = block; row < std::min(rows, block + norm_rows); ++row) {
       if (!leading_row_live(call, row)) continue;
       const float *at = part_floats(vectors, x, row, first, count, x_buffer), *d = part_floats(vectors, dy, row, first, count, dy_buffer);
       const float inverse = m.inverses[row];
@@ -68,7 +69,7 @@ void sum_columns(const Call& call, const Memory& m, std::int64_t first, std::int
   }
 }
 
-void store_sums(const Tensor& to, const double* sums, bool accumulate) noexcept {
+inline void store_sums(const Tensor& to, const double* sums, bool accumulate) noexcept {
   if (!to.present()) return;
   float before[map_part], values[map_part];
   for (std::int64_t first = 0; first < to.last(); first += map_part) {
@@ -81,13 +82,13 @@ void store_sums(const Tensor& to, const double* sums, bool accumulate) noexcept 
 }
 
 template <Isa isa, bool layer>
-void run_weighted(const Call& call, Context& context) noexcept {
+void run_norm_backward(const Call& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const Tensor &x = call.input(0), &weight = call.input(1), &dy = call.input(2), &dx = call.output(0);
   const std::int64_t n = x.last(), rows = x.rows();
   const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
   const auto length = static_cast<float>(n);
-  const Memory m = memory_of(call, context.scratch());
+  const NormSums m = norm_sums(call, context.scratch());
   std::fill_n(m.factors, n, 1.0f);
   if (weight.present()) {
     load_row(weight, 0, 0, n, m.factors);
@@ -107,9 +108,9 @@ void run_weighted(const Call& call, Context& context) noexcept {
     m.inverses[row] = 1.0f / std::sqrt(vectors.dot(c, c, n) / length + epsilon);
   });
   if (call.output(1).present() || call.output(2).present())
-    context.parallel((n + column_part - 1) / column_part, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    context.parallel((n + norm_columns - 1) / norm_columns, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
       for (std::int64_t part = begin; part < end; ++part)
-        sum_columns<layer>(call, m, part * column_part, std::min(column_part, n - part * column_part), vectors, context);
+        sum_columns<layer>(call, m, part * norm_columns, std::min(norm_columns, n - part * norm_columns), vectors, context);
     });
   each_row([&](std::int64_t row, float* own, float* second) {
     const float* c = centred_row(vectors, x, row, layer ? m.means + row : nullptr, own);
@@ -127,46 +128,5 @@ void run_weighted(const Call& call, Context& context) noexcept {
   store_sums(call.output(1), m.weight_sums, accumulate);
   store_sums(call.output(2), m.bias_sums, accumulate);
 }
-template <Isa isa>
-void run_rms(const Call& call, Context& context) noexcept {
-  run_weighted<isa, false>(call, context);
-}
-template <Isa isa>
-void run_layer(const Call& call, Context& context) noexcept {
-  run_weighted<isa, true>(call, context);
-}
-
-std::uint64_t scratch_l2(const Call& call) noexcept { return static_cast<std::uint64_t>(call.input(0).last()) * 8 * call.thread_count; }
-
-/// Above epsilon the length turns with x: dx = (dy - x (x . dy) / length^2) / length; below it the divisor stands still.
-template <Isa isa>
-void run_l2(const Call& call, Context& context) noexcept {
-  const Vectors& vectors = vectors_of(isa);
-  const Tensor &x = call.input(0), &dy = call.input(1), &dx = call.output(0);
-  const std::int64_t n = x.last();
-  const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
-  context.parallel(x.rows(), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
-    float *own = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *second = own + n;
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float *c = row_floats(vectors, x, row, own), *d = row_floats(vectors, dy, row, second);
-      const float length = std::sqrt(vectors.dot(c, c, n));
-      const bool still = length < epsilon;  // not of NaN
-      const float inverse = 1.0f / (still ? epsilon : length), slope = still ? 0.0f : vectors.dot(c, d, n) * inverse * inverse * inverse;
-      float* to = output_row(dx, row, own);
-      vectors.combine(d, inverse, c, -slope, n, to);
-      finish_row(vectors, dx, row, to, own);
-    }
-  });
-}
-
-constexpr Kernel kernels[] = {
-    QUERN_CPU_KERNELS(QUERN_OP_RMS_NORM_BACKWARD, "rms_norm_backward", accepts_weighted, run_rms, scratch, true),
-    QUERN_CPU_KERNELS(QUERN_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", accepts_weighted, run_layer, scratch, true),
-    QUERN_CPU_KERNELS(QUERN_OP_L2_NORM_BACKWARD, "l2_norm_backward", accepts_any, run_l2, scratch_l2, false),
-};
-
-}  // namespace
-
-const std::span<const Kernel> norms_backward_kernels = kernels;
 
 }  // namespace quern::cpu

@@ -1,13 +1,14 @@
-// set_rows: table[index[i]] = x[i], encoded; of duplicates the last wins. index_add: table[index[i]] += x[i], in the order of i.
+// What set_rows and index_add share: rows of x go to rows of a table.
 //
 // Index -1 skips; any other index out of range is skipped and raises INDEX_RANGE. A row of the table belongs to one shard, which
 // goes through all of x in order: duplicates need no lock, and the result does not depend on the threads.
+#pragma once
+
 #include "vectorised.hpp"
 
 #include <algorithm>
 
 namespace quern::cpu {
-namespace {
 
 template <bool add>
 void write_row(const Tensor& x, std::int64_t i, const Tensor& table, std::int64_t row) noexcept {
@@ -26,7 +27,7 @@ void write_row(const Tensor& x, std::int64_t i, const Tensor& table, std::int64_
 }
 
 template <bool add>
-void run(const Call& call, Context& context) noexcept {
+void write_rows(const Call& call, Context& context) noexcept {
   const Tensor &x = call.input(0), &index = call.input(1), &table = call.output(0);
   const std::int64_t rows = table.dims[0], shards = std::min<std::int64_t>(rows, std::int64_t{4} * context.thread_count());
   context.parallel(shards, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -39,14 +40,5 @@ void run(const Call& call, Context& context) noexcept {
       }
   });
 }
-
-constexpr Kernel kernels[] = {
-    {QUERN_OP_SET_ROWS, "set_rows.portable", Isa::baseline, accepts_any, run<false>, nullptr, true},
-    {QUERN_OP_INDEX_ADD, "index_add.portable", Isa::baseline, accepts_any, run<true>, nullptr, true},
-};
-
-}  // namespace
-
-const std::span<const Kernel> write_rows_kernels = kernels;
 
 }  // namespace quern::cpu

@@ -2,24 +2,25 @@
 //
 // NaN counts as -inf, as in argmax; a setting that keeps all (top_k_mask k <= 0, top_p_mask p >= 1, min_p_mask p <= 0) copies the
 // row, NaN and all. The best logit is always kept, by min_p_mask too where p is above 1.
+#pragma once
+
 #include "logit_rows.hpp"
 #include "ranking.hpp"
 #include "tables.hpp"
 
 namespace quern::cpu {
-namespace {
 
-Verdict accepts_rows(const Call& call) {
+inline Verdict accepts_logit_masks(const Call& call) {
   const Tensor& x = call.input(0);
   if (x.last() > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
   return check_logits(x, call.output(0));
 }
-std::uint64_t scratch_logit_masks(const Call& call) noexcept {
+inline std::uint64_t scratch_logit_masks(const Call& call) noexcept {
   return static_cast<std::uint64_t>(call.input(0).last()) * 4 * call.thread_count;
 }
 
 /// y may be x: each element is read before it is written.
-void mask_row(const float* x, std::int64_t n, const FilterSettings& s, std::int32_t* ids, float* y) noexcept {
+inline void mask_row(const float* x, std::int64_t n, const FilterSettings& s, std::int32_t* ids, float* y) noexcept {
   if (s.top_k <= 0 && !(s.top_p < 1.0) && !(s.min_p > 0.0)) {
     std::copy_n(x, n, y);
     return;
@@ -47,25 +48,5 @@ void mask_rows(const Call& call, Context& context, const Read& read) noexcept {
         mask_row(reinterpret_cast<const float*>(row_pointer(x, row)), n, read(row), ids, reinterpret_cast<float*>(row_pointer(y, row)));
   });
 }
-
-void run_top_k(const Call& call, Context& context) noexcept {
-  mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.top_k = load_integer(call.input(1), row)}; });
-}
-void run_top_p(const Call& call, Context& context) noexcept {
-  mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.top_p = static_cast<double>(load_scalar(call.input(1), row))}; });
-}
-void run_min_p(const Call& call, Context& context) noexcept {
-  mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.min_p = static_cast<double>(load_scalar(call.input(1), row))}; });
-}
-
-constexpr Kernel kernels_logit_masks[] = {
-    {QUERN_OP_TOP_K_MASK, "top_k_mask.portable", Isa::baseline, accepts_rows, run_top_k, scratch_logit_masks, true},
-    {QUERN_OP_TOP_P_MASK, "top_p_mask.portable", Isa::baseline, accepts_rows, run_top_p, scratch_logit_masks, true},
-    {QUERN_OP_MIN_P_MASK, "min_p_mask.portable", Isa::baseline, accepts_rows, run_min_p, scratch_logit_masks, true},
-};
-
-}  // namespace
-
-const std::span<const Kernel> logit_masks_kernels = kernels_logit_masks;
 
 }  // namespace quern::cpu
