@@ -10,7 +10,7 @@ set(never_joined_targets "^(backend_cpu_(portable|avx|packed)|chat_template_test
 set(never_joined_files "^(abi|ops|graphs)/|(^|/)(plugin_parts|op_table|harness|bpe|malformed_(tensor|meaning)_test|experts_test|fusion_test)\\.cpp$")
 set(never_joined_files_of_backend_cpu_objects "/(attention|attention_dense|attention_ragged|attention_ragged_backward|glu_backward|lora_matmul|lora_matmul_backward|matmul_id|matmul_id_backward|matmul_id_packed|rope|sample)\\.cpp$|thread_pool\\.cpp$")
 set(never_joined_files_of_backend_cuda "^src/[a-z_]+\\.cpp$|embedded\\.cpp$|/(attention|attention_batch|attention_dense|expert_matrices|expert_pairs|experts_kquants|lora_matmul|matmul|matmul_any|matmul_dense|matmul_id|mixed|norms|norms_backward|paged|rings|strided|tiles)\\.cpp$")
-set(never_joined_files_of_backend_vulkan "training\\.cpp$|embedded\\.cpp$")
+set(never_joined_files_of_backend_vulkan "embedded\\.cpp$")
 
 # Targets of scripts/quickstart, whose files have names that no neighbour has: the fewest units that keep two cores busy. What files share is
 # then parsed, and its templates made, once. Other targets have more names in common, and are joined six by six. Warnings of shadowed names

@@ -1,4 +1,5 @@
-// Gradients of matmul_id and moe_router.
+// Gradients of matmul_id.
+#include "expert_view.hpp"
 #include "tables.hpp"
 #include "../shaders/modes.h"
 
@@ -7,20 +8,12 @@
 namespace quern::vulkan {
 namespace {
 
-View expert_view(const Tensor& t) {
-  View v{};
-  v.data = t.data;
-  v.dtype = static_cast<int>(t.dtype);
-  std::copy_n(t.strides, 3, v.stride);
-  return v;
-}
-
-std::string refuse_matmul(const Call& call) {
+std::string refuse_matmul_id_backward(const Call& call) {
   const Tensor &dy = call.input(0), &a = call.input(1);
   const bool large = dy.dims[2] * a.dims[2] >= std::int64_t{1} << 30 || a.elements() >= std::int64_t{1} << 31;
   return large ? "a matrix of an expert has fewer than 2^30 elements" : "";
 }
-void emit_matmul(const Call& call, Launcher& launcher) {
+void emit_matmul_id_backward(const Call& call, Launcher& launcher) {
   const Tensor &dy = call.input(0), &a = call.input(1), &b = call.input(2), &id = call.input(3), &da = call.output(0), &db = call.output(1);
   ExpertsBackwardParams p{};
   p.dy = expert_view(dy);
@@ -52,33 +45,9 @@ void emit_matmul(const Call& call, Launcher& launcher) {
   }
 }
 
-void emit_router_backward(const Call& call, Launcher& launcher) {
-  const Tensor &logits = call.input(0), &id = call.input(2);
-  ExpertsBackwardParams p{};
-  p.a = expert_view(logits);
-  p.dy = expert_view(call.input(3));
-  p.da = expert_view(call.output(0));
-  p.id = id.data;
-  p.predicate = call.predicate.data;
-  p.faults = launcher.faults();
-  p.id_row = id.strides[0];
-  p.id_step = static_cast<int>(id.strides[1]);
-  p.tokens = static_cast<uint>(logits.dims[0]);
-  p.used = static_cast<uint>(id.dims[1]);
-  p.experts = static_cast<int>(logits.dims[1]);
-  p.accumulate = call.flag(QUERN_KEY_RENORMALISE) ? 1 : 0;
-  p.scale = call.number(QUERN_KEY_SCALE);
-  launcher.launch("experts_backward", launcher.item_threads(), launcher.spread(p.tokens), p,
-                  {experts_dlogits, static_cast<std::int32_t>(call.integer(QUERN_KEY_KIND))});
-}
-
-constexpr Op experts_backward_table[] = {
-    offer(QUERN_OP_MATMUL_ID_BACKWARD, "matmul_id_backward.vulkan", refuse_matmul, emit_matmul, nullptr, true),
-    offer(QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.vulkan", nullptr, emit_router_backward, nullptr, true),
-};
-
 }  // namespace
 
-const std::span<const Op> experts_backward_ops = experts_backward_table;
+const Op matmul_id_backward_op =
+    offer(QUERN_OP_MATMUL_ID_BACKWARD, "matmul_id_backward.vulkan", refuse_matmul_id_backward, emit_matmul_id_backward, nullptr, true);
 
 }  // namespace quern::vulkan
