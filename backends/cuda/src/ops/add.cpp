@@ -1,4 +1,4 @@
-// y = a + alpha b, b broadcast.
+// y = a + alpha b, b broadcast. Kernel: binary.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

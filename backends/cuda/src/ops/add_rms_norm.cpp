@@ -1,4 +1,4 @@
-// sum = a + b, and its rms_norm.
+// sum = a + b, and its rms_norm. Kernels: norm_256 or norm_1024.
 #include "norms.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y = x Phi(x), exactly or as one of its two approximations.
+// y = x Phi(x), exactly or as one of its two approximations. Kernel: activation.
 #include "activation.hpp"
 #include "tables.hpp"
 

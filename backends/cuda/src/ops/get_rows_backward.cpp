@@ -1,4 +1,4 @@
-// dtable of get_rows: rows of dy added up.
+// dtable of get_rows: rows of dy added up. Kernels: add_rows, and clear_rows before it where nothing is kept.
 #include "rows.hpp"
 #include "tables.hpp"
 

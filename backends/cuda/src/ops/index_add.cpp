@@ -1,4 +1,4 @@
-// Rows of x added to rows of a table.
+// Rows of x added to rows of a table. Kernels: add_rows, and clear_rows before it where nothing is kept.
 #include "rows.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y = weight (x - mean) / sqrt(variance + epsilon) + bias a row.
+// y = weight (x - mean) / sqrt(variance + epsilon) + bias a row. Kernels: norm_256 or norm_1024.
 #include "norms.hpp"
 #include "tables.hpp"
 

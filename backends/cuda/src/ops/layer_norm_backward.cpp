@@ -1,4 +1,4 @@
-// Gradients of layer_norm.
+// Gradients of layer_norm. Kernels: norm_backward_rows, and where it sums over rows norm_backward_sums and norm_backward_totals.
 #include "norms.hpp"
 #include "tables.hpp"
 

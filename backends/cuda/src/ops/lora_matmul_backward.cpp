@@ -1,4 +1,5 @@
 // Gradients of lora_matmul: dx, and those of the adapters in their pool.
+// Kernels: lora_down_row or lora_down_tile, lora_back, lora_dx and lora_pool.
 #include "lora.hpp"
 #include "tables.hpp"
 

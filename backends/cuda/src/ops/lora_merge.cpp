@@ -1,4 +1,4 @@
-// A weight with an adapter in it.
+// A weight with an adapter in it. Kernels: those of ops/matmul_any.cpp.
 #include "matmul_any.hpp"
 #include "tables.hpp"
 

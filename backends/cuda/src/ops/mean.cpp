@@ -1,4 +1,4 @@
-// The mean of all elements.
+// The mean of all elements. Kernels: sum_along or sum_across, and sum_parts.
 #include "sum.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Logits that a filter keeps, -inf elsewhere: those of at least p times the best one's probability.
+// Logits that a filter keeps, -inf elsewhere: those of at least p times the best one's probability. Kernel: mask_rows.
 #include "ranking.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y = a b, b broadcast.
+// y = a b, b broadcast. Kernel: binary.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

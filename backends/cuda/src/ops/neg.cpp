@@ -1,4 +1,4 @@
-// y = -x.
+// y = -x. Kernel: unary.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// The root of the sum of all squares.
+// The root of the sum of all squares. Kernels: sum_along or sum_across, and sum_parts.
 #include "sum.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y is x^2 above 0, else 0.
+// y is x^2 above 0, else 0. Kernel: activation.
 #include "activation.hpp"
 #include "tables.hpp"
 

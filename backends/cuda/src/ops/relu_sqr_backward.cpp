@@ -1,4 +1,4 @@
-// dx = dy times the slope of relu_sqr at x.
+// dx = dy times the slope of relu_sqr at x. Kernel: activation_backward.
 #include "activation.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y = (weight + weight_offset) x / sqrt(mean(x^2) + epsilon) a row.
+// y = (weight + weight_offset) x / sqrt(mean(x^2) + epsilon) a row. Kernels: norm_256 or norm_1024.
 #include "norms.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y = alpha x + beta.
+// y = alpha x + beta. Kernel: unary.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

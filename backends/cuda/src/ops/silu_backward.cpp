@@ -1,4 +1,4 @@
-// dx = dy times the slope of silu at x.
+// dx = dy times the slope of silu at x. Kernel: activation_backward.
 #include "activation.hpp"
 #include "tables.hpp"
 

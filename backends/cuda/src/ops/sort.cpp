@@ -1,4 +1,4 @@
-// Each row in order.
+// Each row in order. Kernel: rank_rows.
 #include "ranking.hpp"
 #include "tables.hpp"
 

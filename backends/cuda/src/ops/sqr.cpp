@@ -1,4 +1,4 @@
-// y = x^2.
+// y = x^2. Kernel: unary.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

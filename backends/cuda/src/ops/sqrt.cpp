@@ -1,4 +1,4 @@
-// y = sqrt(x).
+// y = sqrt(x). Kernel: unary.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

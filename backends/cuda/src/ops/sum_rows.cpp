@@ -1,4 +1,4 @@
-// The sum of each row.
+// The sum of each row. Kernels: sum_along or sum_across, and sum_parts.
 #include "sum.hpp"
 #include "tables.hpp"
 

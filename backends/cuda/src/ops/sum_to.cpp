@@ -1,4 +1,4 @@
-// x summed over its repeats.
+// x summed over its repeats. Kernels: sum_along or sum_across, and sum_parts.
 #include "sum.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y = tanh(x).
+// y = tanh(x). Kernel: activation.
 #include "activation.hpp"
 #include "tables.hpp"
 

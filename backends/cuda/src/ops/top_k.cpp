@@ -1,4 +1,4 @@
-// The k largest of each row, best first.
+// The k largest of each row, best first. Kernel: rank_rows.
 #include "ranking.hpp"
 #include "tables.hpp"
 

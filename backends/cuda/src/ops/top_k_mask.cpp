@@ -1,4 +1,4 @@
-// Logits that a filter keeps, -inf elsewhere: the k best.
+// Logits that a filter keeps, -inf elsewhere: the k best. Kernel: mask_rows.
 #include "ranking.hpp"
 #include "tables.hpp"
 

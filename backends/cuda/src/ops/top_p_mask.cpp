@@ -1,4 +1,4 @@
-// Logits that a filter keeps, -inf elsewhere: the fewest best whose probabilities reach p.
+// Logits that a filter keeps, -inf elsewhere: the fewest best whose probabilities reach p. Kernel: mask_rows.
 #include "ranking.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// A step of AdamW: w, m, v and a master copy.
+// A step of AdamW: w, m, v and a master copy. Kernel: optimiser.
 #include "optimiser.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// sum = a + b, and its rms_norm.
+// sum = a + b, and its rms_norm. Kernel: norm.
 #include "norms.hpp"
 #include "tables.hpp"
 

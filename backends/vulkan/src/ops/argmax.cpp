@@ -1,4 +1,4 @@
-// Where the largest of each row is.
+// Where the largest of each row is. Kernel: reduce.
 #include "reduce.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Gradients of attention_dense.
+// Gradients of attention_dense. Kernel: attention_backward.
 #include "dense_attention.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Attention over dense keys.
+// Attention over dense keys. Kernel: attention_dense.
 #include "dense_attention.hpp"
 #include "tables.hpp"
 

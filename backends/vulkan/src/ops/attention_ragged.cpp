@@ -1,4 +1,4 @@
-// Attention within packed examples.
+// Attention within packed examples. Kernel: attention_dense.
 #include "dense_attention.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Gradients of attention_ragged.
+// Gradients of attention_ragged. Kernel: attention_backward.
 #include "dense_attention.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y is x, held between min and max.
+// y is x, held between min and max. Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Tensors one behind another along an axis: a copy each.
+// Tensors one behind another along an axis: a copy each. Kernel: copy.
 #include "arrange.hpp"
 #include "copy.hpp"
 #include "tables.hpp"

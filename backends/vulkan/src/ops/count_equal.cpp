@@ -1,4 +1,4 @@
-// How many elements are equal, bit by bit.
+// How many elements are equal, bit by bit. Kernel: reduce.
 #include "reduce.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// The loss of each row of logits, and the log of the sum of its exponentials.
+// The loss of each row of logits, and the log of the sum of its exponentials. Kernel: loss.
 #include "loss.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// dlogits of cross_entropy.
+// dlogits of cross_entropy. Kernel: loss.
 #include "loss.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// x / (1 - p) where the random number is at least p, else 0.
+// x / (1 - p) where the random number is at least p, else 0. Kernel: random.
 #include "random.hpp"
 #include "tables.hpp"
 

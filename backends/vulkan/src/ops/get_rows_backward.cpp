@@ -1,4 +1,4 @@
-// dtable of get_rows: rows of dy added up.
+// dtable of get_rows: rows of dy added up. Kernels: row_lists and write_rows.
 #include "elementwise.hpp"
 #include "rows.hpp"
 #include "tables.hpp"

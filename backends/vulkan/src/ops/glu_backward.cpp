@@ -1,4 +1,4 @@
-// Gradients of glu.
+// Gradients of glu. Kernel: glu.
 #include "glu.hpp"
 #include "tables.hpp"
 

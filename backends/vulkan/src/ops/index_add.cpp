@@ -1,4 +1,4 @@
-// Rows of x added to rows of a table.
+// Rows of x added to rows of a table. Kernels: row_lists and write_rows.
 #include "rows.hpp"
 #include "tables.hpp"
 

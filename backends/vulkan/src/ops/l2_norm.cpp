@@ -1,4 +1,4 @@
-// y = x / max(sqrt(sum(x^2)), epsilon) a row.
+// y = x / max(sqrt(sum(x^2)), epsilon) a row. Kernel: norm.
 #include "norms.hpp"
 #include "tables.hpp"
 

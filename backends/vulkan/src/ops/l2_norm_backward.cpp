@@ -1,4 +1,4 @@
-// Gradients of l2_norm.
+// Gradients of l2_norm. Kernel: norm_backward.
 #include "norms.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y = weight (x - mean) / sqrt(variance + epsilon) + bias a row.
+// y = weight (x - mean) / sqrt(variance + epsilon) + bias a row. Kernel: norm.
 #include "norms.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Gradients of layer_norm.
+// Gradients of layer_norm. Kernel: norm_backward.
 #include "norms.hpp"
 #include "tables.hpp"
 

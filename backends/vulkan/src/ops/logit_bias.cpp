@@ -1,4 +1,4 @@
-// Logits changed by an amount for a few tokens.
+// Logits changed by an amount for a few tokens. Kernel: logits.
 #include "sampling.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// log(sum(exp(x))) of each row.
+// log(sum(exp(x))) of each row. Kernel: reduce.
 #include "reduce.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y = base + alpha B A x, by each row's adapter.
+// y = base + alpha B A x, by each row's adapter. Kernel: lora.
 #include "lora.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Gradients of lora_matmul: dx, and those of the adapters in their pool.
+// Gradients of lora_matmul: dx, and those of the adapters in their pool. Kernel: lora.
 #include "lora.hpp"
 #include "tables.hpp"
 

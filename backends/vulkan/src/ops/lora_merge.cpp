@@ -1,4 +1,4 @@
-// A weight with an adapter in it.
+// A weight with an adapter in it. Kernel: lora.
 #include "lora.hpp"
 #include "tables.hpp"
 

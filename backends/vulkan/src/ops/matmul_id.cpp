@@ -1,4 +1,4 @@
-// Products with the weights of chosen experts, an output a subgroup.
+// Products with the weights of chosen experts, an output a subgroup. Kernel: matmul.
 #include "matmul_rows.hpp"
 #include "tables.hpp"
 

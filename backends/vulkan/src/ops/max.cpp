@@ -1,4 +1,4 @@
-// The largest of each row.
+// The largest of each row. Kernel: reduce.
 #include "reduce.hpp"
 #include "tables.hpp"
 

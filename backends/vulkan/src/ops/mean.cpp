@@ -1,4 +1,4 @@
-// The mean of all elements.
+// The mean of all elements. Kernel: reduce.
 #include "reduce.hpp"
 #include "tables.hpp"
 

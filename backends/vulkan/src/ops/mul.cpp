@@ -1,4 +1,4 @@
-// y = a b, b broadcast.
+// y = a b, b broadcast. Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

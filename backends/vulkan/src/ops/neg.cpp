@@ -1,4 +1,4 @@
-// y = -x.
+// y = -x. Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// The root of the sum of all squares.
+// The root of the sum of all squares. Kernel: reduce.
 #include "reduce.hpp"
 #include "tables.hpp"
 

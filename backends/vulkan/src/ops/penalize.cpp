@@ -1,4 +1,4 @@
-// Logits changed for the tokens of a row's history.
+// Logits changed for the tokens of a row's history. Kernel: logits.
 #include "sampling.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Numbers between 0 and 1, by their place, the seed, the step and the salt.
+// Numbers between 0 and 1, by their place, the seed, the step and the salt. Kernel: random.
 #include "random.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// dx = dy times the slope of relu_sqr at x.
+// dx = dy times the slope of relu_sqr at x. Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// x again and again until it fills y.
+// x again and again until it fills y. Kernel: repeat.
 #include "arrange.hpp"
 #include "tables.hpp"
 

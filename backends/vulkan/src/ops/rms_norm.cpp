@@ -1,4 +1,4 @@
-// y = (weight + weight_offset) x / sqrt(mean(x^2) + epsilon) a row.
+// y = (weight + weight_offset) x / sqrt(mean(x^2) + epsilon) a row. Kernel: norm.
 #include "norms.hpp"
 #include "tables.hpp"
 

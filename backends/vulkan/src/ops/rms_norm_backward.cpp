@@ -1,4 +1,4 @@
-// Gradients of rms_norm.
+// Gradients of rms_norm. Kernel: norm_backward.
 #include "norms.hpp"
 #include "tables.hpp"
 

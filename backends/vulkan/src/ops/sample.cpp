@@ -1,4 +1,4 @@
-// A token drawn from each row of logits.
+// A token drawn from each row of logits. Kernel: sort.
 #include "sampling.hpp"
 #include "tables.hpp"
 

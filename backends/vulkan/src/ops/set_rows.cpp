@@ -1,4 +1,4 @@
-// Rows of x to rows of a table, encoded.
+// Rows of x to rows of a table, encoded. Kernels: row_lists and write_rows.
 #include "rows.hpp"
 #include "tables.hpp"
 

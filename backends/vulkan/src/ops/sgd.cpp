@@ -1,4 +1,4 @@
-// A step of SGD, with or without momentum.
+// A step of SGD, with or without momentum. Kernel: optimiser.
 #include "optimiser.hpp"
 #include "tables.hpp"
 

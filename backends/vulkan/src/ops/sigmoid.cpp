@@ -1,4 +1,4 @@
-// y = 1 / (1 + exp(-x)).
+// y = 1 / (1 + exp(-x)). Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// dx = dy times the slope of sigmoid at x.
+// dx = dy times the slope of sigmoid at x. Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

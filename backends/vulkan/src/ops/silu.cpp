@@ -1,4 +1,4 @@
-// y = x / (1 + exp(-x)).
+// y = x / (1 + exp(-x)). Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// dx = dy times the slope of silu at x.
+// dx = dy times the slope of silu at x. Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Each row in order.
+// Each row in order. Kernel: sort.
 #include "sampling.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// The sum of all elements.
+// The sum of all elements. Kernel: reduce.
 #include "reduce.hpp"
 #include "tables.hpp"
 

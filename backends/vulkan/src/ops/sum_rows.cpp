@@ -1,4 +1,4 @@
-// The sum of each row.
+// The sum of each row. Kernel: reduce.
 #include "reduce.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// x summed over its repeats.
+// x summed over its repeats. Kernel: repeat.
 #include "arrange.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// y = tanh(x).
+// y = tanh(x). Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// dx = dy times the slope of tanh at x.
+// dx = dy times the slope of tanh at x. Kernel: elementwise.
 #include "elementwise.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// The k largest of each row, best first.
+// The k largest of each row, best first. Kernel: sort.
 #include "sampling.hpp"
 #include "tables.hpp"
 

@@ -1,4 +1,4 @@
-// Logits that a filter keeps, -inf elsewhere: the k best.
+// Logits that a filter keeps, -inf elsewhere: the k best. Kernel: sort.
 #include "sampling.hpp"
 #include "tables.hpp"
 #include "../shaders/modes.h"

@@ -1,4 +1,4 @@
-// Logits that a filter keeps, -inf elsewhere: the fewest best whose probabilities reach p.
+// Logits that a filter keeps, -inf elsewhere: the fewest best whose probabilities reach p. Kernel: sort.
 #include "sampling.hpp"
 #include "tables.hpp"
 #include "../shaders/modes.h"
