@@ -6,15 +6,16 @@ set(std_headers <algorithm> <array> <charconv> <cstring> <filesystem> <functiona
 
 # Files whose file-local names meet those of a neighbour are compiled by themselves; so are kernels of one instruction set,
 # and conformance's ops and graphs, all of which have a `generate`.
-set(never_joined_targets "^(backend_(cpu_(portable|avx|packed)|cuda)|chat_template_test$|runtime_host_test$|loader_test$|conformance_unit_test$|runtime_api_test$|.*fuzz_seeds_test$)")
+set(never_joined_targets "^(backend_cpu_(portable|avx|packed)|chat_template_test$|runtime_host_test$|loader_test$|conformance_unit_test$|runtime_api_test$|.*fuzz_seeds_test$)")
 set(never_joined_files "^(abi|ops|graphs)/|(^|/)(plugin_parts|op_table|harness|bpe|malformed_(tensor|meaning)_test|experts_test|fusion_test)\\.cpp$")
-set(never_joined_files_of_backend_cpu_objects "/(activation_backward|attention|attention_dense|attention_ragged|attention_ragged_backward|glu_backward|kv_copy|lora_matmul|lora_matmul_backward|matmul_id|matmul_id_backward|matmul_id_packed|norms_backward|rope|sample|silu|sort|write_rows)\\.cpp$|thread_pool\\.cpp$")
-set(never_joined_files_of_backend_vulkan "training\\.cpp$|embedded\\.cpp$")
+set(never_joined_files_of_backend_cpu_objects "/(attention|attention_dense|attention_ragged|attention_ragged_backward|glu_backward|lora_matmul|lora_matmul_backward|matmul_id|matmul_id_backward|matmul_id_packed|rope|sample)\\.cpp$|thread_pool\\.cpp$")
+set(never_joined_files_of_backend_cuda "^src/[a-z_]+\\.cpp$|embedded\\.cpp$|/(attention|attention_batch|attention_dense|expert_matrices|expert_pairs|experts_kquants|lora_matmul|matmul|matmul_any|matmul_dense|matmul_id|mixed|norms|norms_backward|paged|rings|strided|tiles)\\.cpp$")
+set(never_joined_files_of_backend_vulkan "embedded\\.cpp$")
 
 # Targets of scripts/quickstart, whose files have names that no neighbour has: the fewest units that keep two cores busy. What files share is
 # then parsed, and its templates made, once. Other targets have more names in common, and are joined six by six. Warnings of shadowed names
 # (QuernOptions.cmake) are a developer's, whose build goes file by file: here a name may be that of another file.
-set(widely_joined_targets "^(quern_(architecture|base|chat_template|cli|cli_support|files|gguf|graph|hub|loader|runtime_objects|tokenizer)|backend_cpu_objects|backend_vulkan)$")
+set(widely_joined_targets "^(quern_(architecture|base|chat_template|cli|cli_support|files|gguf|graph|hub|loader|runtime_objects|tokenizer)|backend_cpu_objects|backend_cuda|backend_vulkan)$")
 
 function(quern_join_sources target)
   if(QUERN_SANITIZE OR target MATCHES "${never_joined_targets}")  # sanitized code of joined files takes the optimizer minutes

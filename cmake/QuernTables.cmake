@@ -1,8 +1,8 @@
 # Lists that follow from the sources: which op files there are, and which tables they define.
 #
 # quern_op_sources(<variable> <folder>): every <folder>/*.cpp, sorted. A new file is found by the next build.
-# quern_list_tables(<target> <file> <MACRO> <regex> <sources...>): <file> gets a row MACRO(name) for each table that the sources define, before
-# the target is compiled and again when one of them changes.
+# quern_list_tables(<target> <file> <MACRO> <regex> <sources...> [OF_OPS]): <file> gets a row MACRO(name) for each table that the sources define,
+# before the target is compiled and again when one of them changes. OF_OPS: an op of ops.def whose <op>.cpp does not define <op> stops the build.
 # quern_block_formats(<variable>): the names of the block formats of quern_formats.h; <variable>_<NAME>_id, _elements and _bytes are its numbers.
 # quern_further_formats(<variable> <prefix> <suffix> <file> <built_in> <constant> <row>): of those the ones that have <prefix><format><suffix>, a file of their own.
 # <file> includes these and has FURTHER_FORMATS(row), a <row> for each. In it and in <constant>, a line before the includes, NAME, format, ID, ELEMENTS
@@ -16,11 +16,16 @@ function(quern_op_sources variable folder)
 endfunction()
 
 function(quern_list_tables target file macro pattern)
-  list(TRANSFORM ARGN PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE sources)
+  cmake_parse_arguments(PARSE_ARGV 4 list "OF_OPS" "" "")
+  list(TRANSFORM list_UNPARSED_ARGUMENTS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE sources)
   list(JOIN sources "|" joined)
+  set(ops "")
+  if(list_OF_OPS)
+    set(ops "${PROJECT_SOURCE_DIR}/plugin-api/include/quern/ops.def")
+  endif()
   add_custom_command(OUTPUT "${file}"
-    COMMAND ${CMAKE_COMMAND} "-DOUT=${file}" "-DROW=${macro}" "-DPATTERN=${pattern}" "-DSOURCES=${joined}" -P "${QUERN_LIST_TABLES}"
-    DEPENDS ${sources} "${QUERN_LIST_TABLES}" COMMENT "tables of ${macro}" VERBATIM)
+    COMMAND ${CMAKE_COMMAND} "-DOUT=${file}" "-DROW=${macro}" "-DPATTERN=${pattern}" "-DSOURCES=${joined}" "-DOPS=${ops}" -P "${QUERN_LIST_TABLES}"
+    DEPENDS ${sources} ${ops} "${QUERN_LIST_TABLES}" COMMENT "tables of ${macro}" VERBATIM)
   add_custom_target(${target}_tables DEPENDS "${file}")  # not a source of it: then its objects would wait for all that it links
   add_dependencies(${target} ${target}_tables)
 endfunction()

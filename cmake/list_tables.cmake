@@ -1,15 +1,30 @@
-# cmake -DOUT=tables.def -DROW=MACRO -DPATTERN=REGEX -DSOURCES="a.cpp;b.cpp" -P list_tables.cmake
+# cmake -DOUT=tables.def -DROW=MACRO -DPATTERN=REGEX -DSOURCES="a.cpp|b.cpp" [-DOPS=ops.def] -P list_tables.cmake
 # Writes a row MACRO(name) for each line of the sources that PATTERN matches; its first group is the name. The file is left alone where it
-# would hold the same.
+# would hold the same. With OPS each op has the table of its name in the source of its name; but those between devices, which no plugin has.
+cmake_minimum_required(VERSION 3.25)
 string(REPLACE "|" ";" SOURCES "${SOURCES}")
 set(text "/* Made by cmake/list_tables.cmake from the sources that define them. */\n")
+set(found "")
 foreach(source IN LISTS SOURCES)
+  get_filename_component(folder "${source}" DIRECTORY)
+  get_filename_component(stem "${source}" NAME_WE)
   file(STRINGS "${source}" lines REGEX "${PATTERN}")
   foreach(line IN LISTS lines)
     string(REGEX REPLACE "${PATTERN}.*" "\\1" name "${line}")
     string(APPEND text "${ROW}(${name})\n")
+    list(APPEND found "${stem}.cpp defines ${name}")
   endforeach()
 endforeach()
+if(OPS)
+  file(STRINGS "${OPS}" ops REGEX "^QUERN_OP\\(")
+  foreach(op IN LISTS ops)
+    string(REGEX MATCH "^QUERN_OP\\([0-9]+, [A-Z0-9_]+, ([a-z0-9_]+), ([a-z]+)," op "${op}")
+    set(name "${CMAKE_MATCH_1}")
+    if(NOT CMAKE_MATCH_2 STREQUAL "collective" AND NOT "${name}.cpp defines ${name}" IN_LIST found)
+      message(FATAL_ERROR "ops.def has the op ${name}, and ${folder}/${name}.cpp does not define its table: add that file")
+    endif()
+  endforeach()
+endif()
 set(before "")
 if(EXISTS "${OUT}")
   file(READ "${OUT}" before)

@@ -16,8 +16,8 @@ BACKENDS = {
     "Vulkan": ("backends/vulkan/src/shaders/format_{lower}.glsl", "backends/vulkan/src/shaders/blocks.glsl", "#define {name} "),
 }
 # What puts inputs in the order of columns (`desc_act`).
-TAKE = {"CPU": ("backends/cpu/src/ops/take.cpp", "QUERN_OP_TAKE"), "CUDA": ("backends/cuda/src/ops/rows.cpp", "QUERN_OP_TAKE"),
-        "Vulkan": ("backends/vulkan/src/ops/rows.cpp", "QUERN_OP_TAKE")}
+TAKE = {"CPU": ("backends/cpu/src/ops/take.cpp", "QUERN_OP_TAKE"), "CUDA": ("backends/cuda/src/ops/take.cpp", "QUERN_OP_TAKE"),
+        "Vulkan": ("backends/vulkan/src/ops/take.cpp", "QUERN_OP_TAKE")}
 PLAIN = {"F32": 32, "F16": 16, "BF16": 16}  # types of weights without blocks
 
 

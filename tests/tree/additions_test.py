@@ -187,8 +187,8 @@ class Additions(unittest.TestCase):
             self.check_cuda(f"ops/{name}.cpp", "op.cpp")
         # Each table names it: nothing has to list it by hand.
         for file, row in (("backends/cpu/tables/cpu_op_tables.def", f"QUERN_CPU_TABLE({name})"),
-                          ("backends/vulkan/tables/vulkan_op_tables.def", f"QUERN_VULKAN_OPS({name})"),
-                          ("backends/cuda/tables/cuda_op_tables.def", f"QUERN_CUDA_OPS({name})"),
+                          ("backends/vulkan/tables/vulkan_op_tables.def", f"QUERN_VULKAN_OP({name})"),
+                          ("backends/cuda/tables/cuda_op_tables.def", f"QUERN_CUDA_OP({name})"),
                           ("backends/cuda/tables/kernel_ids.hpp", f'KernelId<UnaryParams> {name}{{"{name}", "{name}"}}'),
                           ("conformance/generated/op_families.def", f"QUERN_CONFORMANCE_FAMILY({name})")):
             path = self.build / file

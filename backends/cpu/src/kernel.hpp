@@ -1,7 +1,6 @@
 // The contract between the plan and the kernels: a call, a verdict, a table row, and what a running kernel may use.
 //
-// An op lives in ops/<op>.cpp: its checks, its kernels, and one `constexpr Kernel name_kernels[]` table, listed in
-// kernel_table.cpp. Rows stand most specific first; the first one whose Isa the CPU has and that accepts the call runs, and the
+// An op lives in ops/<op>.cpp: its checks, its kernels, and one table `<op>_kernels`, without which nothing is built. Rows stand most specific first; the first one whose Isa the CPU has and that accepts the call runs, and the
 // verdicts of the rows before it are the reasons that plan_info tells. `accepts` is asked of calls of the right form alone: the SDK
 // refuses other dtypes and shapes than the op has before (quern/sdk/forms.hpp).
 #pragma once

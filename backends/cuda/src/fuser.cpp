@@ -3,7 +3,7 @@
 
 #include "ops/experts.hpp"
 #include "ops/experts_kquants.hpp"
-#include "ops/norm.hpp"
+#include "ops/norms.hpp"
 
 #include <algorithm>
 #include <utility>

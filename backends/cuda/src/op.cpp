@@ -77,9 +77,8 @@ namespace {
 class TableOffers : public sdk::Offers {
  public:
   const sdk::OpOffer* find(std::uint32_t op) const override {
-    for (const std::span<const Op> table : op_tables())
-      for (const Op& row : table)
-        if (row.op == op) return &row;
+    for (const Op* row : op_rows())
+      if (row->op == op) return row;
     return nullptr;
   }
   std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const override {
@@ -97,9 +96,8 @@ const sdk::Offers& offers() noexcept {
 }
 
 bool is_node_kernel(std::string_view name) noexcept {
-  for (const std::span<const Op> table : op_tables())
-    for (const Op& row : table)
-      if (name == row.kernel) return true;
+  for (const Op* row : op_rows())
+    if (name == row->kernel) return true;
   return false;
 }
 

@@ -1,7 +1,8 @@
 // The contract between plans and ops: a call, what an op answers to it, and how it is launched.
 //
-// An op lives in ops/<op>.cpp: `refuse` says why a call of the right form cannot run (empty: it can; null: each can) and is asked once, when a
-// plan is compiled, with the largest dims; `emit` launches kernels for the dims of one run and allocates nothing; `scratch` tells what memory it needs.
+// An op lives in ops/<op>.cpp, whose row `<op>_op` says what it serves; without one nothing is built. `refuse` says why a call of the right form
+// cannot run (empty: it can; null: each can) and is asked once, when a plan is compiled, with the largest dims. `emit` launches kernels for the
+// dims of one run and allocates nothing. `scratch` tells what memory it needs.
 #pragma once
 
 #include "gpu.hpp"

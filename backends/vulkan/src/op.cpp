@@ -7,14 +7,13 @@
 namespace quern::vulkan {
 
 const Op* find_op(std::uint32_t op) noexcept {
-  static const std::span<const Op> tables[] = {
-#define QUERN_VULKAN_OPS(family) family##_ops,
+  static constexpr const Op* rows[] = {
+#define QUERN_VULKAN_OP(name) &name##_op,
 #include "vulkan_op_tables.def"
-#undef QUERN_VULKAN_OPS
+#undef QUERN_VULKAN_OP
   };
-  for (const std::span<const Op> table : tables)
-    for (const Op& row : table)
-      if (row.op == op) return &row;
+  for (const Op* row : rows)
+    if (row->op == op) return row;
   return nullptr;
 }
 

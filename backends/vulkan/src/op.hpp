@@ -1,4 +1,4 @@
-// How an op is offered: an op lives in ops/<op or family>.cpp and has a row in a table there.
+// How an op is offered: it lives in ops/<op>.cpp and is a row there, `<op>_op`, without which nothing is built.
 #pragma once
 
 #include "launcher.hpp"

@@ -36,7 +36,7 @@ def main():
     compiled = {(cubin.name.split(".")[0], name) for cubin in cubins.glob("*.cubin") for name in kernels_of(cubin)}
     listed = {(unit, name) for constant, unit, name in re.findall(r'KernelId<\w+> (\w+)\{"(\w+)", "(\w+)"\}', ids.read_text()) if constant == name}
     assert len(compiled) > 100, f"{len(compiled)} kernels in {cubins}"
-    code = "".join(re.sub(r"//.*", "", path.read_text()) for path in [*sources.glob("*.cpp"), *(sources / "ops").glob("*.cpp")])
+    code = "".join(re.sub(r"//.*", "", path.read_text()) for path in [*sources.glob("*.cpp"), *(sources / "ops").glob("*.[ch]pp")])
     launched = set(re.findall(r"\bkernels::(\w+)", code))
     wrong = [f"{unit}: {name} is compiled and not listed" for unit, name in sorted(compiled - listed)]
     wrong += [f"{unit}: {name} is listed and not compiled" for unit, name in sorted(listed - compiled)]

@@ -27,4 +27,14 @@ inline std::byte* cache_row(const Tensor& cache, std::int64_t page, std::int64_t
   return bytes_of(cache) + page * cache.strides[0] + head * cache.strides[1] + slot_in_page * cache.strides[2];
 }
 
+/// Bytes of them.
+inline std::int64_t head_row_bytes(const Tensor& cache) noexcept {
+  return cache.dims[3] / unit_elements(cache.dtype) * unit_bytes(cache.dtype);
+}
+
+/// Rows may be the same or, where views overlap oddly, share bytes.
+inline void copy_bytes(const std::byte* from, std::byte* to, std::int64_t count) noexcept {
+  __builtin_memmove(to, from, static_cast<std::size_t>(count));
+}
+
 }  // namespace quern::cpu

@@ -1,6 +1,6 @@
-// penalize and logit_bias: logits changed for a few tokens of each row, the others copied.
+// Logits changed for the tokens of a row's history, the others copied.
 //
-// penalize looks at history[max(0, len - window) .. len): each token in it, with c its count there, gets x / repeat (x * repeat if
+// It looks at history[max(0, len - window) .. len): each token in it, with c its count there, gets x / repeat (x * repeat if
 // x <= 0), then minus frequency * c + presence. Tokens below 0 are skipped; one beyond the vocabulary raises INDEX_RANGE.
 #include "logit_rows.hpp"
 #include "tables.hpp"
@@ -55,27 +55,8 @@ void run_penalize(const Call& call, Context& context) noexcept {
   });
 }
 
-void run_bias(const Call& call, Context& context) noexcept {
-  const Tensor &x = call.input(0), &token = call.input(1), &bias = call.input(2), &y = call.output(0);
-  const std::int64_t n = x.last(), entries = token.dims[1];
-  context.parallel(x.dims[0], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      if (!call.row_live(row)) continue;
-      auto* to = reinterpret_cast<float*>(row_pointer(y, row));
-      std::copy_n(reinterpret_cast<const float*>(row_pointer(x, row)), n, to);
-      for (std::int64_t i = 0; i < entries; ++i) {
-        const std::int64_t id = load_integer(token, row * entries + i);
-        if (id == -1) continue;
-        if (id < 0 || id >= n) context.fault(QUERN_FAULT_INDEX_RANGE);
-        else to[id] += load_scalar(bias, row * entries + i);
-      }
-    }
-  });
-}
-
 constexpr Kernel kernels_penalize[] = {
     {QUERN_OP_PENALIZE, "penalize.portable", Isa::baseline, accepts_logits, run_penalize, scratch_penalize, true},
-    {QUERN_OP_LOGIT_BIAS, "logit_bias.portable", Isa::baseline, accepts_logits, run_bias, nullptr, true},
 };
 
 }  // namespace

@@ -319,10 +319,8 @@ void emit(const Call& call, Launcher& launcher) {
   launcher.launch(kernels::attention_check, {rows, 1, 1}, 128, any);
 }
 
-constexpr Op table[] = {{QUERN_OP_ATTENTION, "attention.cuda", refuse, emit, scratch, false, is_plain}};
-
 }  // namespace
 
-const std::span<const Op> attention_ops = table;
+const Op attention_op{QUERN_OP_ATTENTION, "attention.cuda", refuse, emit, scratch, false, is_plain};
 
 }  // namespace quern::cuda

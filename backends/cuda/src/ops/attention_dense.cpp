@@ -1,4 +1,4 @@
-// attention_dense and attention_backward. See kernels/attention_dense.cu and kernels/attention_backward.cu.
+// Attention over dense keys (kernels/attention_dense.cu), and what its gradient and packed examples launch (attention_dense.hpp).
 #include "attention_dense.hpp"
 
 #include "strided.hpp"
@@ -6,43 +6,6 @@
 
 namespace quern::cuda {
 namespace {
-
-enum Input { in_q, in_k, in_v, in_y, in_lse, in_dy };  // of the gradient; the forward pass has its mask behind v
-
-bool is_backward(const Call& call) { return call.op == QUERN_OP_ATTENTION_BACKWARD; }
-const Tensor& mask_of(const Call& call) { return call.input(is_backward(call) ? 6 : 3); }
-const Tensor& sinks_of(const Call& call) { return call.input(is_backward(call) ? 7 : 4); }
-const Tensor& lse_of(const Call& call) { return is_backward(call) ? call.input(in_lse) : call.output(1); }
-
-std::string refuse(const Call& call) {
-  const Tensor &q = call.input(in_q), &k = call.input(in_k);
-  if (q.dims[1] > 0x3fffffff || k.dims[1] > 0x3fffffff) return "sequences of 2^30 rows and more are not taken";
-  return first_of({check_heads(q, call.input(in_v)), check_packed_f32(sinks_of(call)), check_lse(lse_of(call))});
-}
-
-/// The strides of the leading dims, and the step.
-Operand leading(const Tensor& t) {
-  Operand operand = operand_of(t);
-  for (std::uint32_t d = 0; d < t.rank && d < 3; ++d) operand.strides[d] = t.strides[d];
-  return operand;
-}
-
-DenseAttentionParams params_of(const Call& call) {
-  const Tensor &q = call.input(in_q), &k = call.input(in_k), &v = call.input(in_v), &mask = mask_of(call);
-  DenseAttentionParams p = scores_of(call, q, k, v);
-  p.q = leading(q);
-  p.k = leading(k);
-  p.v = leading(v);
-  p.lse = leading(lse_of(call));
-  p.mask = operand_of(mask);
-  for (std::uint32_t d = 0; d < mask.rank; ++d) p.mask.strides[d + 4 - mask.rank] = mask.dims[d] == 1 ? 0 : mask.strides[d];
-  p.sinks = sinks_of(call).data;
-  p.queries = static_cast<int>(q.dims[1]);
-  p.keys = static_cast<int>(k.dims[1]);
-  p.offset = call.integer(QUERN_KEY_QUERY_OFFSET);
-  p.max_bias = static_cast<float>(call.real(QUERN_KEY_MAX_BIAS));
-  return p;
-}
 
 /// A kernel's tiles of 16 `rows` and heads of up to 16 `columns`; of a gradient, the kernel of keys and that of queries.
 struct Tiling {
@@ -66,34 +29,46 @@ std::int64_t tiles_of(const DenseAttentionParams& p, std::int64_t rows, int tile
   return p.start != 0 ? ragged_tiles(rows, p.examples, tile) : (rows + tile - 1) / tile;
 }
 
+std::string refuse(const Call& call) { return check_dense(call, call.output(1), call.input(4)); }
+
 void emit(const Call& call, Launcher& launcher) {
-  DenseAttentionParams p = params_of(call);
+  DenseAttentionParams p = dense_params(call, call.input(3), call.input(4), call.output(1));
   p.y = leading(call.output(0));
-  attend(p, call.input(in_q).dims[0], launcher);
+  attend(p, call.input(0).dims[0], launcher);
 }
-
-std::uint64_t scratch_backward(const Call& call) {
-  const Tensor& q = call.input(in_q);
-  return static_cast<std::uint64_t>(q.dims[0] * q.dims[1] * q.dims[2]) * sizeof(float);
-}
-
-void emit_backward(const Call& call, Launcher& launcher) {
-  DenseAttentionParams p = params_of(call);
-  p.y = leading(call.input(in_y));
-  p.dy = leading(call.input(in_dy));
-  p.dq = leading(call.output(0));
-  p.dk = leading(call.output(1));
-  p.dv = leading(call.output(2));
-  p.dots = call.scratch;
-  attend_backward(p, call.input(in_q).dims[0], launcher);
-}
-
-constexpr Op table[] = {{QUERN_OP_ATTENTION_DENSE, "attention_dense.cuda", refuse, emit},
-                        {QUERN_OP_ATTENTION_BACKWARD, "attention_backward.cuda", refuse, emit_backward, scratch_backward}};
 
 }  // namespace
 
-const std::span<const Op> attention_dense_ops = table;
+const Op attention_dense_op{QUERN_OP_ATTENTION_DENSE, "attention_dense.cuda", refuse, emit};
+
+std::string check_dense(const Call& call, const Tensor& lse, const Tensor& sinks) {
+  const Tensor &q = call.input(0), &k = call.input(1);
+  if (q.dims[1] > 0x3fffffff || k.dims[1] > 0x3fffffff) return "sequences of 2^30 rows and more are not taken";
+  return first_of({check_heads(q, call.input(2)), check_packed_f32(sinks), check_lse(lse)});
+}
+
+Operand leading(const Tensor& t) {
+  Operand operand = operand_of(t);
+  for (std::uint32_t d = 0; d < t.rank && d < 3; ++d) operand.strides[d] = t.strides[d];
+  return operand;
+}
+
+DenseAttentionParams dense_params(const Call& call, const Tensor& mask, const Tensor& sinks, const Tensor& lse) {
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
+  DenseAttentionParams p = scores_of(call, q, k, v);
+  p.q = leading(q);
+  p.k = leading(k);
+  p.v = leading(v);
+  p.lse = leading(lse);
+  p.mask = operand_of(mask);
+  for (std::uint32_t d = 0; d < mask.rank; ++d) p.mask.strides[d + 4 - mask.rank] = mask.dims[d] == 1 ? 0 : mask.strides[d];
+  p.sinks = sinks.data;
+  p.queries = static_cast<int>(q.dims[1]);
+  p.keys = static_cast<int>(k.dims[1]);
+  p.offset = call.integer(QUERN_KEY_QUERY_OFFSET);
+  p.max_bias = static_cast<float>(call.real(QUERN_KEY_MAX_BIAS));
+  return p;
+}
 
 std::string check_heads(const Tensor& q, const Tensor& v) {
   if (q.last() <= largest_dense_head && v.last() <= largest_dense_head) return {};

@@ -12,6 +12,12 @@ constexpr std::int64_t largest_dense_head = 256;  // elements
 std::string check_heads(const Tensor& q, const Tensor& v);
 /// lse is f32, where it is there.
 std::string check_lse(const Tensor& lse);
+/// Why dense keys cannot be attended to.
+std::string check_dense(const Call& call, const Tensor& lse, const Tensor& sinks);
+/// The strides of the leading dims, and the step.
+Operand leading(const Tensor& t);
+/// What a call over dense keys and its gradient have: q, k, v and the attributes.
+DenseAttentionParams dense_params(const Call& call, const Tensor& mask, const Tensor& sinks, const Tensor& lse);
 /// Heads, and the attributes that every attention has.
 DenseAttentionParams scores_of(const Call& call, const Tensor& q, const Tensor& k, const Tensor& v);
 

@@ -8,14 +8,14 @@
 namespace quern::cuda {
 namespace {
 
-std::string refuse(const Call& call) {
+std::string refuse_cast(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   std::string reason = first_of({check_units(x), check_units(y)});
   if (!reason.empty() || x.dtype == y.dtype) return reason;
   return is_block(x.dtype) ? check_floats(y) : is_block(y.dtype) ? check_floats(x) : "";
 }
 
-void emit(const Call& call, Launcher& launcher) {
+void emit_cast(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &y = call.output(0);
   if (x.dtype == y.dtype) return launch_copy(x, y, {}, launcher);
   if (is_block(x.dtype) || is_block(y.dtype)) {
@@ -35,8 +35,6 @@ void emit(const Call& call, Launcher& launcher) {
   launch_cast(x, y, launcher);
 }
 
-constexpr Op table[] = {{QUERN_OP_CAST, "cast.cuda", refuse, emit}};
-
 }  // namespace
 
 void launch_cast(const Tensor& x, const Tensor& y, Launcher& launcher) {
@@ -46,6 +44,6 @@ void launch_cast(const Tensor& x, const Tensor& y, Launcher& launcher) {
   launcher.launch(floats ? kernels::unary : kernels::cast_integers, launcher.spread(p.shape.count), 256, p);
 }
 
-const std::span<const Op> cast_ops = table;
+const Op cast_op{QUERN_OP_CAST, "cast.cuda", refuse_cast, emit_cast};
 
 }  // namespace quern::cuda

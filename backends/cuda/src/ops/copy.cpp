@@ -6,20 +6,18 @@
 namespace quern::cuda {
 namespace {
 
-std::string refuse(const Call& call) {
+std::string refuse_copy(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   if (call.predicate.elements() != 1 && x.rank < 2 && is_block(x.dtype))
     return "a predicate a row needs rows, and this is one row of blocks";
   return first_of({check_units(x), check_units(y)});
 }
 
-void emit(const Call& call, Launcher& launcher) { launch_copy(call.input(0), call.output(0), live_of(call), launcher); }
-
-constexpr Op table[] = {{QUERN_OP_COPY, "copy.cuda", refuse, emit, nullptr, true}};
+void emit_copy(const Call& call, Launcher& launcher) { launch_copy(call.input(0), call.output(0), live_of(call), launcher); }
 
 }  // namespace
 
-const std::span<const Op> copy_ops = table;
+const Op copy_op{QUERN_OP_COPY, "copy.cuda", refuse_copy, emit_copy, nullptr, true};
 
 std::string check_units(const Tensor& t) {
   const bool apart = is_block(t.dtype) &&

@@ -7,7 +7,7 @@
 namespace quern::cuda {
 namespace {
 
-void emit(const Call& call, Launcher& launcher) {
+void emit_cumsum(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &y = call.output(0);
   CumsumParams p{};
   p.rows = walk_rows(y, {{x, p.x}, {y, p.y}});
@@ -15,10 +15,8 @@ void emit(const Call& call, Launcher& launcher) {
   launcher.launch(kernels::cumsum, {p.rows.count, 1, 1}, 256, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_CUMSUM, "cumsum.cuda", nullptr, emit}};
-
 }  // namespace
 
-const std::span<const Op> cumsum_ops = table;
+const Op cumsum_op{QUERN_OP_CUMSUM, "cumsum.cuda", nullptr, emit_cumsum};
 
 }  // namespace quern::cuda

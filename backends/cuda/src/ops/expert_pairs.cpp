@@ -5,6 +5,11 @@
 
 namespace quern::cuda {
 
+std::string check_expert_counts(const Tensor& b, const ExpertRoles& r) {
+  return first_of({r.id.elements() > 0x7fffffff ? "2^31 pairs of tokens and experts and more are not taken" : "",
+                   b.present() && b.dims[0] > 65535 ? "more than 65,535 experts are not taken" : ""});
+}
+
 ExpertParams expert_params(const ExpertRoles& roles, std::int64_t experts, Address lists, Launcher& launcher) {
   ExpertParams p{};
   p.a = with_two_strides(roles.a);

@@ -16,6 +16,8 @@ struct ExpertRoles {
         y(backward ? call.input(0) : call.output(0)) {}
 };
 
+/// The launch counts pairs, and experts of b.
+std::string check_expert_counts(const Tensor& b, const ExpertRoles& roles);
 /// With strides of two dimensions, 0 where they are 1.
 Operand with_two_strides(const Tensor& t);
 /// Matrices of experts: what of, pieces and row_sixteens of kernels/experts.hpp are.

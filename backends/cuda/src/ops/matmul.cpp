@@ -227,8 +227,6 @@ void emit(const Call& call, Launcher& launcher) {
 /// Fused schedules take blocks in packed rows alone.
 bool fusable(const Call& call) { return !is_block(call.input(1).dtype) || is_plain(call); }
 
-constexpr Op table[] = {{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch, false, fusable}};
-
 }  // namespace
 
 bool has_int8_kernel(const Tensor& weights) {
@@ -276,6 +274,6 @@ void launch_gemv(GemvParams& p, bool invariant, Launcher& launcher) {
                   {(outputs + a_block - 1) / a_block, 1, 1}, threads, p);
 }
 
-const std::span<const Op> matmul_ops = table;
+const Op matmul_op{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch, false, fusable};
 
 }  // namespace quern::cuda

@@ -1,61 +1,14 @@
-// rms_norm, layer_norm, l2_norm, add_rms_norm, over rows that lie anywhere.
-#include "norm.hpp"
-
-#include "../kernels/norm.hpp"
-#include "strided.hpp"
+// The root of the sum of all squares. Kernels: sum_along or sum_across, and sum_parts.
+#include "sum.hpp"
 #include "tables.hpp"
 
 namespace quern::cuda {
 namespace {
 
-bool adds(const Call& call) { return call.op == QUERN_OP_ADD_RMS_NORM; }
-
-/// Factors of rows are read packed.
-std::string refuse(const Call& call) {
-  const std::size_t first = adds(call) ? 2 : 1;
-  return first_of({check_contiguous(call.input(first)), check_contiguous(call.input(first + 1))});
-}
-
-void emit(const Call& call, Launcher& launcher) {
-  const Tensor& x = call.input(0);
-  const Tensor absent;
-  NormParams p{};
-  p.rows = walk_rows(x, {{x, p.x},
-                         {adds(call) ? call.input(1) : absent, p.b},
-                         {adds(call) ? call.output(0) : absent, p.sum},
-                         {call.output(adds(call) ? 1 : 0), p.y}});
-  p.weight = call.op == QUERN_OP_L2_NORM ? 0 : call.input(adds(call) ? 2 : 1).data;
-  p.bias = call.op == QUERN_OP_LAYER_NORM ? call.input(2).data : 0;
-  p.kind = norm_kind(call.op);
-  p.h = x.last();
-  p.epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
-  p.offset = call.op == QUERN_OP_RMS_NORM || adds(call) ? static_cast<float>(call.real(QUERN_KEY_WEIGHT_OFFSET)) : 0.0f;
-  const bool wide = p.h > 1024;  // by the row's length alone: its bits may not depend on the number of rows
-  launcher.launch(wide ? kernels::norm_1024 : kernels::norm_256, {p.rows.count, 1, 1}, wide ? 1024 : p.h > 128 ? 256 : 32, p);
-}
-
-constexpr Op table[] = {{QUERN_OP_RMS_NORM, "rms_norm.cuda", refuse, emit, nullptr, false, all_packed},
-                        {QUERN_OP_LAYER_NORM, "layer_norm.cuda", refuse, emit, nullptr, false, all_packed},
-                        {QUERN_OP_L2_NORM, "l2_norm.cuda", refuse, emit, nullptr, false, all_packed},
-                        {QUERN_OP_ADD_RMS_NORM, "add_rms_norm.cuda", refuse, emit, nullptr, false, all_packed}};
+void emit_norm(const Call& call, Launcher& launcher) { launch_sum(call, sum_norm, true, launcher); }
 
 }  // namespace
 
-const std::span<const Op> norm_ops = table;
-
-void launch_norm_row(const RowParams& p, std::int64_t rows, Launcher& launcher) {
-  const auto shared = static_cast<unsigned>((p.h + 1023) / 1024 * 4096);
-  launcher.launch(kernels::norm_row, {rows, 1, 1}, 256, p, shared);
-}
-
-int norm_kind(std::uint32_t op) {
-  switch (op) {
-    case QUERN_OP_LAYER_NORM:
-    case QUERN_OP_LAYER_NORM_BACKWARD: return norm_layer;
-    case QUERN_OP_L2_NORM:
-    case QUERN_OP_L2_NORM_BACKWARD: return norm_l2;
-    default: return norm_rms;
-  }
-}
+const Op norm_op{QUERN_OP_NORM, "norm.cuda", nullptr, emit_norm, scratch_sum};
 
 }  // namespace quern::cuda

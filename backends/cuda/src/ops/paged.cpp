@@ -9,6 +9,10 @@ std::string check_pages(const Tensor& cache, const Tensor& block_table, const Te
   return first_of({check_cache(cache), check_contiguous(block_table), check_contiguous(row_slot), check_contiguous(position)});
 }
 
+std::string check_one_predicate(const Call& call) {
+  return call.predicate.elements() == 1 ? "" : "entries of a cache have no rows of their own: the predicate is one number";
+}
+
 CacheView view_of_cache(const Tensor& cache) {
   const sdk::ElementSize size = sdk::element_size(cache.dtype);
   CacheView view{};

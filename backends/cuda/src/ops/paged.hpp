@@ -11,6 +11,8 @@ std::string check_cache(const Tensor& cache);
 /// And the indices into it are packed.
 std::string check_pages(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position);
 
+/// Why a predicate a row is no predicate of entries.
+std::string check_one_predicate(const Call& call);
 CacheView view_of_cache(const Tensor& cache);
 PageTable table_of(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position) noexcept;
 /// [t, heads, d] with the strides of rows and heads.

@@ -1,31 +1,8 @@
-// rope_table and rope.
+// Pairs of elements of each head, turned by their position.
 #include "tables.hpp"
 
 namespace quern::cuda {
 namespace {
-
-std::string refuse_table(const Call& call) { return first_of({check_contiguous(call.output(0)), check_contiguous(call.input(1))}); }
-
-void emit_table(const Call& call, Launcher& launcher) {
-  const Tensor& table = call.output(0);
-  RopeTableParams p{};
-  p.count = call.input(0).data;
-  p.factors = call.input(1).data;
-  p.table = table.data;
-  p.positions = table.dims[0];
-  p.pairs = table.dims[1];
-  p.base = call.real(QUERN_KEY_BASE);
-  p.factor = call.real(QUERN_KEY_FACTOR);
-  p.beta_fast = call.real(QUERN_KEY_BETA_FAST);
-  p.beta_slow = call.real(QUERN_KEY_BETA_SLOW);
-  p.mscale = call.real(QUERN_KEY_MSCALE);
-  p.low = call.real(QUERN_KEY_LOW_FREQ_FACTOR);
-  p.high = call.real(QUERN_KEY_HIGH_FREQ_FACTOR);
-  p.context = call.integer(QUERN_KEY_ORIGINAL_CONTEXT);
-  p.first = call.integer(QUERN_KEY_FIRST);
-  p.scaling = static_cast<int>(call.integer(QUERN_KEY_SCALING));
-  launcher.launch(kernels::rope_table, {p.pairs, 1, 1}, 128, p);
-}
 
 bool sectioned(const Call& call) {
   for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
@@ -57,11 +34,8 @@ void emit_rope(const Call& call, Launcher& launcher) {
   launcher.launch(kernels::rope, {x.dims[0], (p.heads * (p.d - p.pairs) + 127) / 128, 1}, 128, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_ROPE_TABLE, "rope_table.cuda", refuse_table, emit_table},
-                        {QUERN_OP_ROPE, "rope.cuda", refuse_rope, emit_rope}};
-
 }  // namespace
 
-const std::span<const Op> rope_ops = table;
+const Op rope_op{QUERN_OP_ROPE, "rope.cuda", refuse_rope, emit_rope};
 
 }  // namespace quern::cuda

@@ -1,21 +1,21 @@
-// The tables of all op files: QUERN_CUDA_OPS(family), which the build lists in cuda_op_tables.def. Order does not matter.
+// The rows of all op files: QUERN_CUDA_OP(op), which the build lists in cuda_op_tables.def.
 #pragma once
 
 #include "../op.hpp"
 
 namespace quern::cuda {
 
-#define QUERN_CUDA_OPS(family) extern const std::span<const Op> family##_ops;
+#define QUERN_CUDA_OP(name) extern const Op name##_op;
 #include "cuda_op_tables.def"
-#undef QUERN_CUDA_OPS
+#undef QUERN_CUDA_OP
 
-inline std::span<const std::span<const Op>> op_tables() noexcept {
-  static const std::span<const Op> tables[] = {
-#define QUERN_CUDA_OPS(family) family##_ops,
+inline std::span<const Op* const> op_rows() noexcept {
+  static constexpr const Op* rows[] = {
+#define QUERN_CUDA_OP(name) &name##_op,
 #include "cuda_op_tables.def"
-#undef QUERN_CUDA_OPS
+#undef QUERN_CUDA_OP
   };
-  return tables;
+  return rows;
 }
 
 }  // namespace quern::cuda

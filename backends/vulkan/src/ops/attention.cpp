@@ -1,18 +1,12 @@
-// attention over paged keys; kv_write, kv_copy and kv_move.
+// Attention over paged keys.
 #include "attention.hpp"
+#include "paged.hpp"
 #include "tables.hpp"
 
 #include <bit>
 
 namespace quern::vulkan {
 namespace {
-
-/// The indices into a cache are packed, and so is the vector of a slot.
-std::string check_pages(const Tensor& cache, std::initializer_list<const Tensor*> indices) {
-  std::string reason = sdk::check_packed_rows(cache);
-  for (const Tensor* t : indices) reason = first_of({reason, check_contiguous(*t)});
-  return reason;
-}
 
 std::string refuse_attention(const Call& call) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &mask = call.input(7), &y = call.output(0);
@@ -87,83 +81,6 @@ void emit_attention(const Call& call, Launcher& launcher) {
   launcher.launch("attention", lanes.all, {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
                   {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype), static_cast<std::int32_t>(lanes.columns)});
 }
-
-KvParams cache_params(const Tensor& cache, const Tensor& block_table, Launcher& launcher) {
-  KvParams p{};
-  p.cache = cache.data;
-  p.page_stride = cache.strides[0];
-  p.head_stride = cache.strides[1];
-  p.position_stride = cache.strides[2];
-  p.pages = static_cast<int>(cache.dims[0]);
-  p.page = static_cast<int>(cache.dims[2]);
-  p.kv_heads = static_cast<uint>(cache.dims[1]);
-  p.d = static_cast<uint>(cache.dims[3]);
-  const sdk::ElementSize size = sdk::element_size(cache.dtype);
-  p.row_bytes = static_cast<int>(cache.dims[3] / static_cast<std::int64_t>(size.elements) * static_cast<std::int64_t>(size.bytes));
-  p.block_table = block_table.data;
-  if (block_table.present()) {
-    p.sequences = static_cast<int>(block_table.dims[0]);
-    p.pages_a_sequence = static_cast<int>(block_table.dims[1]);
-  }
-  p.faults = launcher.faults();
-  return p;
-}
-
-std::string refuse_kv_write(const Call& call) {
-  const Tensor& x = call.input(0);
-  return first_of({check_pages(call.output(0), {&call.input(1), &call.input(2), &call.input(3)}),
-                   x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""});
-}
-void emit_kv_write(const Call& call, Launcher& launcher) {
-  const Tensor &x = call.input(0), &cache = call.output(0);
-  KvParams p = cache_params(cache, call.input(1), launcher);
-  p.x = x.data;
-  p.row_slot = call.input(2).data;
-  p.position = call.input(3).data;
-  p.predicate = call.predicate.data;
-  p.x_row = x.strides[0];
-  p.x_head = x.strides[1];
-  p.x_step = static_cast<int>(x.strides[2]);
-  p.x_dtype = static_cast<int>(x.dtype);
-  p.rows = static_cast<uint>(x.dims[0]);
-  launcher.launch("kv_write", launcher.item_threads(), launcher.spread(x.elements() / (is_block(cache.dtype) ? 32 : 1)), p,
-                  {static_cast<std::int32_t>(cache.dtype)});
-}
-
-std::string check_caches(const Call& call, std::initializer_list<const Tensor*> indices) {
-  const Tensor &from = call.input(0), &to = call.output(0);
-  for (std::uint32_t d = 0; d < 4; ++d)
-    if (from.strides[d] != to.strides[d]) return concat(describe(from), " and ", describe(to), " lie in other steps");
-  return check_pages(from, indices);
-}
-std::string refuse_kv_copy(const Call& call) { return check_caches(call, {&call.input(1), &call.input(2)}); }
-void emit_kv_copy(const Call& call, Launcher& launcher) {
-  const Tensor& cache = call.output(0);
-  KvParams p = cache_params(cache, {}, launcher);
-  p.x = call.input(0).data;
-  p.row_slot = call.input(1).data;
-  p.position = call.input(2).data;
-  p.rows = static_cast<uint>(call.input(1).dims[0]);
-  launcher.launch("kv_move", launcher.item_threads(), launcher.spread(std::int64_t{p.rows} * p.row_bytes / 2 * p.page * p.kv_heads), p,
-                  {0});
-}
-
-std::string refuse_move(const Call& call) { return check_caches(call, {&call.input(1), &call.input(2), &call.input(3), &call.input(4)}); }
-void emit_move(const Call& call, Launcher& launcher) {
-  KvParams p = cache_params(call.output(0), call.input(1), launcher);
-  p.row_slot = call.input(2).data;
-  p.x = call.input(3).data;
-  p.position = call.input(4).data;
-  p.rows = static_cast<uint>(call.input(2).dims[0]);
-  if (p.rows > 0) launcher.launch("kv_move", launcher.row_threads(std::int64_t{p.row_bytes} / 2 * p.kv_heads), {1, 1, 1}, p, {1});
-}
-
-constexpr Op attention_table[] = {
-    offer(QUERN_OP_ATTENTION, "attention.vulkan", refuse_attention, emit_attention).with_turns(attention_turns),
-    offer(QUERN_OP_KV_WRITE, "kv_write.vulkan", refuse_kv_write, emit_kv_write, nullptr, true),
-    offer(QUERN_OP_KV_COPY, "kv_copy.vulkan", refuse_kv_copy, emit_kv_copy),
-    offer(QUERN_OP_KV_MOVE, "kv_move.vulkan", refuse_move, emit_move),
-};
 
 }  // namespace
 
@@ -328,6 +245,6 @@ void launch_matrix_attention(const Call& call, Launcher& launcher) {
                    (card.layout.left_like_sums ? 1 : 0) + (p.softcap > 0 ? 2 : 0) + (matrix_attention_keys(card, p.d) == 64 ? 4 : 0)});
 }
 
-const std::span<const Op> attention_ops = attention_table;
+const Op attention_op = offer(QUERN_OP_ATTENTION, "attention.vulkan", refuse_attention, emit_attention).with_turns(attention_turns);
 
 }  // namespace quern::vulkan

@@ -1,6 +1,5 @@
-// copy between views of one dtype; cast between plain types, from block formats and to them.
+// The same bytes under other strides; and blocks decoded, for ops that are made of such (copy.hpp).
 #include "copy.hpp"
-#include "elementwise.hpp"
 #include "tables.hpp"
 
 #include <algorithm>
@@ -14,7 +13,11 @@ std::string refuse_copy(const Call& call) {
   return call.predicate.present() && x.rank < 2 && is_block(x.dtype) ? concat(describe(x), ": a predicate a row needs rows") : "";
 }
 
+void emit_copy(const Call& call, Launcher& launcher) { copy_views(call.input(0), call.output(0), call.predicate, launcher); }
+
 }  // namespace
+
+const Op copy_op = offer(QUERN_OP_COPY, "copy.vulkan", refuse_copy, emit_copy, nullptr, true);
 
 void copy_views(const Tensor& x, const Tensor& y, const Tensor& predicate, Launcher& launcher) {
   const auto bytes = static_cast<std::int32_t>(sdk::element_size(x.dtype).bytes);
@@ -52,36 +55,5 @@ void decode_blocks(const Tensor& x, std::int64_t first_row, std::int64_t first_c
                     {static_cast<std::int32_t>(x.dtype), x.packed_layout ? 1 : 0});
   });
 }
-
-namespace {
-
-void emit_copy(const Call& call, Launcher& launcher) { copy_views(call.input(0), call.output(0), call.predicate, launcher); }
-
-std::string refuse_cast(const Call& call) {
-  const Tensor &x = call.input(0), &y = call.output(0);
-  if (x.packed_layout) return concat(describe(x), " is packed and this kernel reads rows");
-  if (x.dtype == y.dtype) return {};
-  return is_block(x.dtype) ? check_floats(y) : is_block(y.dtype) ? check_floats(x) : "";
-}
-
-void emit_cast(const Call& call, Launcher& launcher) {
-  const Tensor &x = call.input(0), &y = call.output(0);
-  if (x.dtype == y.dtype) return copy_views(x, y, {}, launcher);
-  if (!is_block(x.dtype) && !is_block(y.dtype)) return cast_view(x, y, launcher);
-  if (is_block(x.dtype)) return decode_blocks(x, 0, 0, y, launcher);
-  const auto unit = static_cast<std::int64_t>(sdk::element_size(y.dtype).elements);
-  for_each_row_part(y, {&x, &y}, [&](const Shape& rows, const View* v) {
-    const BlockRowsParams p{rows, v[0], v[1], 0, 0, static_cast<uint>(y.last() / unit), 0};
-    launcher.launch("encode", launcher.item_threads(), launcher.spread(std::int64_t{rows.count} * p.units), p,
-                    {static_cast<std::int32_t>(y.dtype)});
-  });
-}
-
-constexpr Op copy_table[] = {offer(QUERN_OP_COPY, "copy.vulkan", refuse_copy, emit_copy, nullptr, true),
-                             offer(QUERN_OP_CAST, "cast.vulkan", refuse_cast, emit_cast)};
-
-}  // namespace
-
-const std::span<const Op> copy_ops = copy_table;
 
 }  // namespace quern::vulkan

@@ -1,8 +1,8 @@
-// attention_dense, attention_ragged and their gradients: any strides, any mix of float types.
+// What attention_dense, attention_ragged and their gradients launch: any strides, any mix of float types. See dense_attention.hpp.
 //
 // A workgroup has a tile of rows of a head (shaders/attention_tiles.glsl). A call of a ragged op becomes one of the dense op, with all rows as one
 // batch. The kernels then look up each tile's example.
-#include "tables.hpp"
+#include "dense_attention.hpp"
 
 #include <algorithm>
 
@@ -114,11 +114,16 @@ AttentionTiles tiles_for(const DenseParams& p, const CardFacts& card) {
   const bool fits = large.threads() <= card.group_limit && large.shared_bytes() <= card.shared_limit;
   return fits && !card.software() ? large : AttentionTiles(small_tile_side, p.d, p.dv);
 }
-std::uint64_t least_shared_bytes(const Call& given) {
+
+}  // namespace
+
+std::uint64_t dense_shared(const Call& given) {
   const DenseCall dense(given);
   return static_cast<std::uint64_t>(
       AttentionTiles(small_tile_side, dense.call().input(q_in).dims[3], dense.call().input(v_in).dims[3]).shared_bytes());
 }
+namespace {
+
 /// `mode`: constant 5 of the gradients' kernel.
 void launch_attention(std::string_view kernel, const DenseParams& p, bool ragged, std::int32_t mode, Launcher& launcher) {
   const AttentionTiles tiles = tiles_for(p, launcher.facts());
@@ -140,13 +145,16 @@ std::int64_t turns_of(const Call& call, std::int64_t rows, std::int64_t others, 
          (1 + (is_ragged(call) ? search : 0) + dv / 4 + 2 + ceiling_of(others, tiles.tile()) * (1 + products + sums + weighing));
 }
 std::int64_t starts_turns(const Call& call) { return is_ragged(call) ? call.input(start_in).dims[0] / 8 : 0; }
-std::int64_t forward_turns(const Call& given) {
+
+}  // namespace
+
+std::int64_t dense_turns(const Call& given) {
   const DenseCall dense(given);
   const Call& call = dense.call();
   const Tensor &q = call.input(q_in), &v = call.input(v_in);
   return std::max(starts_turns(given), turns_of(given, q.rows(), v.dims[1], q.dims[3], v.dims[3]));
 }
-std::int64_t backward_turns(const Call& given) {
+std::int64_t dense_backward_turns(const Call& given) {
   const DenseCall dense(given);
   const Call& call = dense.call();
   const Tensor &q = call.input(q_in), &k = call.input(k_in);
@@ -154,6 +162,8 @@ std::int64_t backward_turns(const Call& given) {
   return std::max({starts_turns(given), turns_of(given, q.rows(), k.dims[1], q.dims[3], dv),
                    turns_of(given, k.rows(), q.dims[1] * group, q.dims[3], dv)});
 }
+
+namespace {
 
 std::string check_ragged(const Call& call) {
   if (!is_ragged(call)) return {};
@@ -176,6 +186,8 @@ bool find_examples(const Call& given, DenseParams& p, Launcher& launcher) {
   return true;
 }
 
+}  // namespace
+
 std::string refuse_dense(const Call& given) {
   if (std::string r = check_ragged(given); !r.empty()) return r;
   const DenseCall dense(given);
@@ -184,8 +196,8 @@ std::string refuse_dense(const Call& given) {
     return concat("heads of ", q.dims[3], " and ", v.dims[3], " elements; at most ", most_elements, " are taken");
   return q.rows() >= std::int64_t{1} << 31 || k.rows() >= std::int64_t{1} << 31 ? "fewer than 2^31 rows are taken" : "";
 }
-std::uint64_t scratch_forward(const Call& call) { return is_ragged(call) ? valid_bytes : 0; }
-void emit_forward(const Call& given, Launcher& launcher) {
+std::uint64_t dense_scratch(const Call& call) { return is_ragged(call) ? valid_bytes : 0; }
+void emit_dense(const Call& given, Launcher& launcher) {
   const DenseCall dense(given);
   const Call& call = dense.call();
   DenseParams p = params_of(call, call.input(3), call.input(4));
@@ -195,9 +207,11 @@ void emit_forward(const Call& given, Launcher& launcher) {
   launch_attention("attention_dense", p, ragged, 0, launcher);
 }
 
-std::uint64_t scratch_backward(const Call& call) { return scratch_forward(call) + static_cast<std::uint64_t>(call.input(q_in).rows()) * 4; }
+std::uint64_t dense_backward_scratch(const Call& call) {
+  return dense_scratch(call) + static_cast<std::uint64_t>(call.input(q_in).rows()) * 4;
+}
 /// A number a query, one behind the other.
-View dots_of(const Tensor& q, std::uint64_t memory, bool ragged) {
+static View dots_of(const Tensor& q, std::uint64_t memory, bool ragged) {
   const std::int64_t row = q.dims[2] * 4;
   View v{};
   v.data = memory;
@@ -206,7 +220,7 @@ View dots_of(const Tensor& q, std::uint64_t memory, bool ragged) {
   v.stride[2] = 4;
   return v;
 }
-void emit_attention_backward(const Call& given, Launcher& launcher) {
+void emit_dense_backward(const Call& given, Launcher& launcher) {
   const DenseCall dense(given);
   const Call& call = dense.call();
   const Tensor& q = call.input(q_in);
@@ -217,30 +231,11 @@ void emit_attention_backward(const Call& given, Launcher& launcher) {
   p.dq = view_of(call.output(0));
   p.dk = view_of(call.output(1));
   p.dvalues = view_of(call.output(2));
-  p.dots = dots_of(q, call.scratch + scratch_forward(given), is_ragged(given));
+  p.dots = dots_of(q, call.scratch + dense_scratch(given), is_ragged(given));
   const bool ragged = find_examples(given, p, launcher);
   launch_attention("attention_backward", p, ragged, 0, launcher);
   launcher.barrier();
   launch_attention("attention_backward", p, ragged, 1, launcher);
 }
-
-constexpr Op dense_attention_table[] = {
-    offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_dense, emit_forward)
-        .with_turns(forward_turns)
-        .with_shared(least_shared_bytes),
-    offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_dense, emit_attention_backward, scratch_backward)
-        .with_turns(backward_turns)
-        .with_shared(least_shared_bytes),
-    offer(QUERN_OP_ATTENTION_RAGGED, "attention_ragged.vulkan", refuse_dense, emit_forward, scratch_forward)
-        .with_turns(forward_turns)
-        .with_shared(least_shared_bytes),
-    offer(QUERN_OP_ATTENTION_RAGGED_BACKWARD, "attention_ragged_backward.vulkan", refuse_dense, emit_attention_backward, scratch_backward)
-        .with_turns(backward_turns)
-        .with_shared(least_shared_bytes),
-};
-
-}  // namespace
-
-const std::span<const Op> dense_attention_ops = dense_attention_table;
 
 }  // namespace quern::vulkan

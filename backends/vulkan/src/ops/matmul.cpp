@@ -1,5 +1,6 @@
-// matmul and matmul_id. Few packed rows take shaders/matmul.comp, whatever the format of b; other products shaders/matmul_tiles.comp.
+// Few packed rows take shaders/matmul.comp, whatever the format of b; other products shaders/matmul_tiles.comp.
 #include "matmul_halves.hpp"
+#include "matmul_rows.hpp"
 #include "matmul_tiles.hpp"
 #include "tables.hpp"
 
@@ -9,7 +10,6 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::int64_t few_product_rows = 4;
-constexpr std::int64_t rows_a_subgroup = 4;  // tile_n of the kernel
 
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
@@ -44,18 +44,6 @@ std::string refuse(const Call& call) {
   return large ? "a product has fewer than 2^31 rows, columns and terms" : "";
 }
 
-void launch_rows(MatmulParams& p, const Tensor& a, const Tensor& b, std::int64_t tile, bool ids, Launcher& launcher) {
-  const std::uint32_t threads = launcher.facts().software() ? 8 : 128;
-  const std::int64_t subgroups = std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, launcher.facts().subgroup));
-  const std::int64_t rows = rows_a_subgroup * subgroups;
-  launcher.launch("matmul", threads,
-                  {std::min<std::int64_t>((p.n + rows - 1) / rows, 65535), std::min<std::int64_t>((p.m + tile - 1) / tile, 65535),
-                   std::min<std::int64_t>(p.batch, 65535)},
-                  p,
-                  {static_cast<std::int32_t>(b.dtype), static_cast<std::int32_t>(a.dtype), static_cast<std::int32_t>(tile), ids ? 1 : 0,
-                   p.k % 16 != 0 ? 1 : 0, b.packed_layout ? 1 : 0});
-}
-
 void emit(const Call& call, Launcher& launcher) {
   const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
   if (y.elements() == 0) return;
@@ -65,47 +53,13 @@ void emit(const Call& call, Launcher& launcher) {
   }
   MatmulParams p = product_params(call, b);
   if (b.packed_layout) p.b_blocks = static_cast<std::uint64_t>(p.n) * p.k / sdk::element_size(b.dtype).elements;
-  launch_rows(p, a, b, p.m == 1 ? 1 : few_product_rows, false, launcher);
+  launch_matmul_rows(p, a, b, p.m == 1 ? 1 : few_product_rows, false, launcher);
 }
 std::uint64_t product_scratch(const Call& call) { return takes_few_rows(call) ? 0 : std::max(tiles_scratch(call), halves_scratch(call)); }
 std::int64_t product_turns(const Call& call) { return takes_few_rows(call) ? 0 : tiles_turns(call); }
 
-std::string refuse_ids(const Call& call) {
-  return first_of({check_contiguous(call.input(2)), sdk::check_packed_rows(call.input(0)), sdk::check_packed_rows(call.input(1))});
-}
-void emit_ids(const Call& call, Launcher& launcher) {
-  const Tensor &a = call.input(0), &b = call.input(1), &id = call.input(2), &y = call.output(0);
-  MatmulParams p{};
-  p.a = a.data;
-  p.b = b.data;
-  p.ids = id.data;
-  p.y = y.data;
-  p.faults = launcher.faults();
-  p.m = static_cast<uint>(id.elements());
-  p.n = static_cast<uint>(b.dims[1]);
-  p.k = static_cast<uint>(b.dims[2]);
-  p.batch = 1;
-  std::fill_n(p.batch_dims, most_leading, 1u);
-  std::fill_n(p.group, most_leading, 1u);
-  p.used = static_cast<int>(std::max<std::int64_t>(1, id.dims[1]));
-  p.a_row = a.strides[0];
-  p.a_step = a.dims[1] == 1 ? 0 : a.strides[1];
-  p.b_expert = b.strides[0];
-  p.b_row = b.strides[1];
-  p.y_row = y.strides[0];
-  p.c_row = y.strides[1];
-  p.y_step = static_cast<int>(y.strides[2]);
-  p.y_dtype = static_cast<int>(y.dtype);
-  p.experts = static_cast<int>(b.dims[0]);
-  p.alpha = 1;
-  launch_rows(p, a, b, 1, true, launcher);
-}
-
-constexpr Op matmul_table[] = {offer(QUERN_OP_MATMUL, "matmul.vulkan", refuse, emit, product_scratch).with_turns(product_turns),
-                               offer(QUERN_OP_MATMUL_ID, "matmul_id.vulkan", refuse_ids, emit_ids)};
-
 }  // namespace
 
-const std::span<const Op> matmul_ops = matmul_table;
+const Op matmul_op = offer(QUERN_OP_MATMUL, "matmul.vulkan", refuse, emit, product_scratch).with_turns(product_turns);
 
 }  // namespace quern::vulkan

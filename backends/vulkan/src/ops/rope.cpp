@@ -1,4 +1,5 @@
-// rope_table in f64, and rope.
+// Pairs of elements of each head, turned by their position.
+#include "rope.hpp"
 #include "tables.hpp"
 
 #include <algorithm>
@@ -8,41 +9,13 @@ namespace {
 
 constexpr std::uint32_t section_keys[] = {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3};
 
-std::string check_table(const Tensor& t) {
-  return first_of({t.strides[2] == 4 && t.strides[1] == 8 ? "" : concat(describe(t), " has rows that lie apart"),
-                   t.elements() >= std::int64_t{1} << 31 ? concat(describe(t), " is too large") : ""});
-}
-
-std::string refuse_table(const Call& call) { return first_of({check_table(call.output(0)), check_contiguous(call.input(1))}); }
-void emit_table(const Call& call, Launcher& launcher) {
-  const Tensor& t = call.output(0);
-  RopeTableParams p{};
-  p.count = call.input(0).data;
-  p.factors = call.input(1).data;
-  p.table = t.data;
-  p.table_stride = t.strides[0];
-  p.first = call.integer(QUERN_KEY_FIRST);
-  p.base = call.real(QUERN_KEY_BASE);
-  p.factor = call.real(QUERN_KEY_FACTOR);
-  p.beta_fast = call.real(QUERN_KEY_BETA_FAST);
-  p.beta_slow = call.real(QUERN_KEY_BETA_SLOW);
-  p.mscale = call.real(QUERN_KEY_MSCALE);
-  p.low = call.real(QUERN_KEY_LOW_FREQ_FACTOR);
-  p.high = call.real(QUERN_KEY_HIGH_FREQ_FACTOR);
-  p.context = static_cast<double>(call.integer(QUERN_KEY_ORIGINAL_CONTEXT));
-  p.positions = static_cast<uint>(t.dims[0]);
-  p.pairs = static_cast<uint>(t.dims[1]);
-  p.scaling = static_cast<int>(call.integer(QUERN_KEY_SCALING));
-  launcher.launch("rope_table", launcher.item_threads(), launcher.spread((t.dims[0] + 15) / 16 * t.dims[1]), p);
-}
-
 bool sectioned(const Call& call) {
   return std::any_of(std::begin(section_keys), std::end(section_keys), [&](std::uint32_t key) { return call.integer(key) != 0; });
 }
 
 std::string refuse_rope(const Call& call) {
   const Tensor& x = call.input(0);
-  return first_of({check_table(call.input(2)),
+  return first_of({check_rope_table(call.input(2)),
                    x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""});
 }
 void emit_rope(const Call& call, Launcher& launcher) {
@@ -72,11 +45,8 @@ void emit_rope(const Call& call, Launcher& launcher) {
   launcher.launch("rope", launcher.item_threads(), launcher.spread(x.dims[0] * x.dims[1] * (x.dims[2] - t.dims[1])), p);
 }
 
-constexpr Op rope_table[] = {offer(QUERN_OP_ROPE_TABLE, "rope_table.vulkan", refuse_table, emit_table, nullptr, false, true),
-                             offer(QUERN_OP_ROPE, "rope.vulkan", refuse_rope, emit_rope)};
-
 }  // namespace
 
-const std::span<const Op> rope_ops = rope_table;
+const Op rope_op = offer(QUERN_OP_ROPE, "rope.vulkan", refuse_rope, emit_rope);
 
 }  // namespace quern::vulkan

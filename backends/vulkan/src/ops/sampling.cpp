@@ -1,8 +1,8 @@
-// From logits to tokens: ranking, masks, penalties, biases, the draw; random numbers, dropout; what a decoding loop keeps on the device.
+// See sampling.hpp.
 #include "sampling.hpp"
-#include "../shaders/modes.h"
 
-#include "tables.hpp"
+#include "../shaders/modes.h"
+#include "../views.hpp"
 
 #include <algorithm>
 
@@ -12,21 +12,6 @@ namespace {
 /// Parts of a row that is drawn from, at most as many as a workgroup has invocations; of a row that no part makes faster none.
 constexpr std::int64_t most_sampled_parts = 32, part_elements = 1024, rows_in_parts = 16;
 
-std::string check_logits(const Tensor& x) {
-  if ((x.ranged >> (x.rank - 1) & 1u) != 0) return concat(describe(x), ": rows of a ranged length are not taken");
-  return x.elements() >= std::int64_t{1} << 28 ? concat(describe(x), "; fewer than 2^28 elements are taken") : "";
-}
-/// What belongs to the rows of logits is read packed.
-std::string check_logits_and_settings(const Call& call) {
-  std::string reason = check_logits(call.input(0));
-  for (std::size_t i = 1; i < call.inputs.count; ++i) reason = first_of({reason, check_contiguous(call.input(i))});
-  return reason;
-}
-std::uint64_t scratch(const Call& call) { return static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
-std::uint64_t sample_scratch(const Call& call) { return scratch(call) + rows_in_parts * most_sampled_parts * 16; }
-
-std::string refuse_rank(const Call& call) { return check_logits(call.input(0)); }
-
 bool is_long(const Tensor& x) { return x.last() > 8192; }
 /// Of each row that is drawn from; 0: rows are gone through whole.
 std::uint32_t parts_of(const Tensor& x) {
@@ -34,9 +19,41 @@ std::uint32_t parts_of(const Tensor& x) {
 }
 std::uint64_t found_in_parts(const Call& call) { return call.scratch + static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
 
-/// Ranks each row of x; y and index are what the op writes. `change` sets what is the op's own. `parts_are_there`: those of parts_of().
-void launch(const Call& call, const Tensor& y, const Tensor& index, std::int32_t op, Launcher& launcher,
-            const std::function<void(RankParams&)>& change = {}, bool parts_are_there = false) {
+/// One number a row as a column.
+Tensor as_column(const Tensor& t) {
+  Tensor column = t;
+  column.rank = 2;
+  column.dims[1] = 1;
+  column.strides[1] = 4;
+  return column;
+}
+
+void launch_sample(const Call& call, bool parts_are_there, Launcher& launcher) {
+  launch_ranking(
+      call, as_column(call.output(0)), as_column(call.output(1)), logits_sample, launcher,
+      [&](RankParams& p) {
+        p.seed = call.input(2).data;
+        p.step = call.input(3).data;
+      },
+      parts_are_there);
+}
+
+}  // namespace
+
+std::string check_logits(const Tensor& x) {
+  if ((x.ranged >> (x.rank - 1) & 1u) != 0) return concat(describe(x), ": rows of a ranged length are not taken");
+  return x.elements() >= std::int64_t{1} << 28 ? concat(describe(x), "; fewer than 2^28 elements are taken") : "";
+}
+std::string check_logits_and_settings(const Call& call) {
+  std::string reason = check_logits(call.input(0));
+  for (std::size_t i = 1; i < call.inputs.count; ++i) reason = first_of({reason, check_contiguous(call.input(i))});
+  return reason;
+}
+
+std::uint64_t scratch_ranking(const Call& call) { return static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
+
+void launch_ranking(const Call& call, const Tensor& y, const Tensor& index, std::int32_t op, Launcher& launcher,
+                    const std::function<void(RankParams&)>& change, bool parts_are_there) {
   const Tensor& x = call.input(0);
   for_each_row_part(x, {&x, &y, &index}, [&](const Shape& rows, const View* v) {
     RankParams p{};
@@ -64,41 +81,14 @@ void launch(const Call& call, const Tensor& y, const Tensor& index, std::int32_t
     launcher.launch("sort", threads, launcher.rows(rows.count), p, {op});
   });
 }
-/// One number a row as a column.
-Tensor as_column(const Tensor& t) {
-  Tensor column = t;
-  column.rank = 2;
-  column.dims[1] = 1;
-  column.strides[1] = 4;
-  return column;
-}
-void emit_rank(const Call& call, Launcher& launcher) {
-  launch(call, call.output(0), call.output(1), logits_sort, launcher, [&](RankParams& p) {
+
+void launch_ranked(const Call& call, bool ascending, Launcher& launcher) {
+  launch_ranking(call, call.output(0), call.output(1), logits_sort, launcher, [&](RankParams& p) {
     p.kept = static_cast<uint>(call.output(0).last());
-    p.ascending = call.op == QUERN_OP_SORT && !call.flag(QUERN_KEY_DESCENDING) ? 1 : 0;
+    p.ascending = ascending ? 1 : 0;
   });
 }
 
-void emit_mask(const Call& call, Launcher& launcher) {
-  launch(call, call.output(0), {},
-         call.op == QUERN_OP_TOP_P_MASK   ? logits_top_p
-         : call.op == QUERN_OP_MIN_P_MASK ? logits_min_p
-                                          : logits_top_k,
-         launcher);
-}
-
-std::string refuse_sample(const Call& call) {
-  return first_of({check_logits_and_settings(call), check_contiguous(call.output(0)), check_contiguous(call.output(1))});
-}
-void launch_sample(const Call& call, bool parts_are_there, Launcher& launcher) {
-  launch(
-      call, as_column(call.output(0)), as_column(call.output(1)), logits_sample, launcher,
-      [&](RankParams& p) {
-        p.seed = call.input(2).data;
-        p.step = call.input(3).data;
-      },
-      parts_are_there);
-}
 void emit_sample(const Call& call, Launcher& launcher) { launch_sample(call, false, launcher); }
 
 std::string refuse_logits(const Call& call) {
@@ -125,87 +115,7 @@ void emit_logits(const Call& call, Launcher& launcher) {
   launcher.launch("logits", launcher.item_threads(), grid, p, {biases ? 1 : 0});
 }
 
-void launch_random(const Call& call, const Tensor& x, const Tensor& y, std::size_t seed, double probability, Launcher& launcher) {
-  std::uint64_t first = 0;
-  for_each_part(y, {&x, &y}, [&](const Shape& shape, const View* v) {
-    const RandomParams p{shape,
-                         v[0],
-                         v[1],
-                         call.input(seed).data,
-                         call.input(seed + 1).data,
-                         first,
-                         static_cast<uint>(call.integer(QUERN_KEY_SALT)),
-                         static_cast<float>(probability)};
-    launcher.launch("random", launcher.item_threads(), launcher.spread(shape.count), p, {x.present() ? 1 : 0});
-    first += shape.count;
-  });
-}
-std::string refuse_random(const Call& call) { return check_contiguous(call.input(call.op == QUERN_OP_DROPOUT ? 1 : 0)); }
-void emit_random(const Call& call, Launcher& launcher) { launch_random(call, {}, call.output(0), 0, 0, launcher); }
-void emit_dropout(const Call& call, Launcher& launcher) {
-  launch_random(call, call.input(0), call.output(0), 1, call.real(QUERN_KEY_P), launcher);
-}
-
-std::string refuse_accept(const Call& call) { return first_of({check_contiguous(call.input(2)), check_contiguous(call.output(1))}); }
-void emit_accept(const Call& call, Launcher& launcher) {
-  const Tensor &draft = call.input(0), &target = call.input(1), &token = call.output(0);
-  const DecodingParams p{draft.data,
-                         target.data,
-                         call.input(2).data,
-                         token.data,
-                         call.output(1).data,
-                         draft.strides[0],
-                         target.strides[0],
-                         token.strides[0],
-                         static_cast<uint>(draft.dims[0]),
-                         static_cast<uint>(draft.dims[1]),
-                         static_cast<int>(draft.strides[1]),
-                         static_cast<int>(target.strides[1]),
-                         static_cast<int>(token.strides[1]),
-                         0};
-  launcher.launch("decoding", launcher.item_threads(), launcher.spread(p.rows), p, {0});
-}
-
-std::string refuse_publish(const Call& call) { return check_contiguous(call.input(0)); }
-void emit_publish(const Call& call, Launcher& launcher) {
-  const Tensor& ring = call.output(0);
-  const DecodingParams p{call.input(0).data,
-                         call.input(1).data,
-                         call.predicate.data,
-                         ring.data,
-                         0,
-                         0,
-                         0,
-                         ring.strides[0],
-                         static_cast<uint>(ring.dims[1]),
-                         static_cast<uint>(ring.dims[0]),
-                         0,
-                         0,
-                         static_cast<int>(ring.strides[1]),
-                         0};
-  launcher.launch("decoding", 1, {1, 1, 1}, p, {1});
-}
-
-constexpr Op sampling_table[] = {
-    offer(QUERN_OP_TOP_K, "top_k.vulkan", refuse_rank, emit_rank, scratch, true),
-    offer(QUERN_OP_SORT, "sort.vulkan", refuse_rank, emit_rank, scratch, true),
-    offer(QUERN_OP_TOP_P_MASK, "top_p_mask.vulkan", check_logits_and_settings, emit_mask, scratch, true),
-    offer(QUERN_OP_MIN_P_MASK, "min_p_mask.vulkan", check_logits_and_settings, emit_mask, scratch, true),
-    offer(QUERN_OP_TOP_K_MASK, "top_k_mask.vulkan", check_logits_and_settings, emit_mask, scratch, true),
-    offer(QUERN_OP_SAMPLE, "sample.vulkan", refuse_sample, emit_sample, sample_scratch, true),
-    offer(QUERN_OP_PENALIZE, "penalize.vulkan", refuse_logits, emit_logits, nullptr, true),
-    offer(QUERN_OP_LOGIT_BIAS, "logit_bias.vulkan", refuse_logits, emit_logits, nullptr, true),
-    offer(QUERN_OP_RANDOM_UNIFORM, "random_uniform.vulkan", refuse_random, emit_random),
-    offer(QUERN_OP_DROPOUT, "dropout.vulkan", refuse_random, emit_dropout),
-    offer(QUERN_OP_SPEC_ACCEPT, "spec_accept.vulkan", refuse_accept, emit_accept),
-    offer(QUERN_OP_TOKEN_PUBLISH, "token_publish.vulkan", refuse_publish, emit_publish, nullptr, true),
-};
-
-}  // namespace
-
-const std::span<const Op> sampling_ops = sampling_table;
-
-std::uint64_t draw_scratch(const Call& call) { return sample_scratch(call); }
+std::uint64_t draw_scratch(const Call& call) { return scratch_ranking(call) + rows_in_parts * most_sampled_parts * 16; }
 
 void launch_draw(const Call& penalize, const Call& bias, const Call& sample, Launcher& launcher) {
   const Tensor &x = penalize.input(0), &y = bias.output(0), &tokens = bias.input(1);

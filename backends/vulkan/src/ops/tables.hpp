@@ -1,13 +1,12 @@
-// The tables of ops, one a file: QUERN_VULKAN_OPS(family), which the build lists in vulkan_op_tables.def.
+// The rows of all op files: QUERN_VULKAN_OP(op), which the build lists in vulkan_op_tables.def.
 #pragma once
 
 #include "../op.hpp"
-#include "../views.hpp"
 
 namespace quern::vulkan {
 
-#define QUERN_VULKAN_OPS(family) extern const std::span<const Op> family##_ops;
+#define QUERN_VULKAN_OP(name) extern const Op name##_op;
 #include "vulkan_op_tables.def"
-#undef QUERN_VULKAN_OPS
+#undef QUERN_VULKAN_OP
 
 }  // namespace quern::vulkan

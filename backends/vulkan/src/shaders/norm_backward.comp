@@ -46,7 +46,7 @@ void measure() {
   }
 }
 
-/// Parts of the rows, as ops/training.cpp has them, and where the sums of a part lie.
+/// Parts of the rows, as ops/norms_backward.cpp has them, and where the sums of a part lie.
 const uint most_norm_parts = 64;
 uint part_rows() { return max(64u, (p.rows.count + most_norm_parts - 1u) / most_norm_parts); }
 uint parts() { return (p.rows.count + part_rows() - 1u) / part_rows(); }

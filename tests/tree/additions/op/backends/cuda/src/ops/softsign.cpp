@@ -1,4 +1,4 @@
-// softsign.
+// y = x / (1 + |x|).
 #include "../kernels/elementwise.hpp"
 
 #include "strided.hpp"
@@ -7,16 +7,14 @@
 namespace quern::cuda {
 namespace {
 
-void emit(const Call& call, Launcher& launcher) {
+void emit_softsign(const Call& call, Launcher& launcher) {
   UnaryParams p{};
   p.shape = walk_elements(call.output(0), {{call.input(0), p.x}, {call.output(0), p.y}});
   launcher.launch(kernels::softsign, launcher.spread(p.shape.count), 256, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_SOFTSIGN, "softsign.cuda", nullptr, emit}};
-
 }  // namespace
 
-const std::span<const Op> softsign_ops = table;
+const Op softsign_op{QUERN_OP_SOFTSIGN, "softsign.cuda", nullptr, emit_softsign};
 
 }  // namespace quern::cuda

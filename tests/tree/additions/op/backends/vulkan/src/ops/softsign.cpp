@@ -1,10 +1,11 @@
-// softsign.
+// y = x / (1 + |x|).
+#include "../views.hpp"
 #include "tables.hpp"
 
 namespace quern::vulkan {
 namespace {
 
-void emit(const Call& call, Launcher& launcher) {
+void emit_softsign(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &y = call.output(0);
   for_each_part(y, {&x, &y}, [&](const Shape& shape, const View* v) {
     const ElementwiseParams p{shape, v[0], {}, v[1], 0, 0};
@@ -12,10 +13,8 @@ void emit(const Call& call, Launcher& launcher) {
   });
 }
 
-constexpr Op table[] = {offer(QUERN_OP_SOFTSIGN, "softsign.vulkan", nullptr, emit)};
-
 }  // namespace
 
-const std::span<const Op> softsign_ops = table;
+const Op softsign_op = offer(QUERN_OP_SOFTSIGN, "softsign.vulkan", nullptr, emit_softsign);
 
 }  // namespace quern::vulkan
