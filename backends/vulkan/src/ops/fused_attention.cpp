@@ -26,7 +26,8 @@ static std::uint32_t fused_attention_threads(const CardFacts& card, std::int64_t
 }
 
 /// A workgroup a row and head. `tile_rows`: of a tile of attention_matrix.comp, which has the rows that many neighbours share a sequence with; or 0.
-static void launch_rows_attention(const AttentionParams& p, int k_dtype, int v_dtype, bool rotates, std::int64_t tile_rows, Launcher& launcher) {
+static void launch_rows_attention(const AttentionParams& p, int k_dtype, int v_dtype, bool rotates, std::int64_t tile_rows,
+                                  Launcher& launcher) {
   const std::int64_t at_once = std::int64_t{launcher.facts().subgroup_least} * 4;
   launcher.launch("attention_fused", fused_attention_threads(launcher.facts(), std::int64_t{p.rows} * p.heads),
                   {p.heads, std::min<std::int64_t>(p.rows, 65535), 1}, p,
@@ -102,11 +103,28 @@ static bool launch_row_attention(const AttentionParams& a, int k_dtype, int v_dt
   while (static_cast<std::uint32_t>(key_lanes) * 8 < most) key_lanes *= 2;
   const auto number = [](auto value) { return static_cast<std::int32_t>(value); };
   launcher.launch("attention_row", shares.subgroups * card.subgroup, {std::max(a.heads, shares.groups * shares.parts), 1, 1}, p,
-                  {k_dtype, v_dtype, number(most), key_lanes, number(shares.subgroups), a.page, number(a.k_position), number(a.v_position),
-                   number(a.d), number(a.dv), number(a.pairs), a.mode, number(std::max<std::int64_t>(0, a.window)),
-                   a.softcap > 0 ? std::bit_cast<std::int32_t>(a.softcap) : 0, number(a.table_stride), number(shares.heads),
-                   number(shares.parts), card.software() ? few_keys_in_software : few_keys, number(a.heads), number(a.kv_heads),
-                   a.sequences, std::bit_cast<std::int32_t>(a.scale)});
+                  {k_dtype,
+                   v_dtype,
+                   number(most),
+                   key_lanes,
+                   number(shares.subgroups),
+                   a.page,
+                   number(a.k_position),
+                   number(a.v_position),
+                   number(a.d),
+                   number(a.dv),
+                   number(a.pairs),
+                   a.mode,
+                   number(std::max<std::int64_t>(0, a.window)),
+                   a.softcap > 0 ? std::bit_cast<std::int32_t>(a.softcap) : 0,
+                   number(a.table_stride),
+                   number(shares.heads),
+                   number(shares.parts),
+                   card.software() ? few_keys_in_software : few_keys,
+                   number(a.heads),
+                   number(a.kv_heads),
+                   a.sequences,
+                   std::bit_cast<std::int32_t>(a.scale)});
   return true;
 }
 
@@ -200,8 +218,8 @@ bool matrix_attention_serves(const Call& call, const CardFacts& card) {
 /// Workgroups of attention_matrix.comp that share the keys of a tile of rows, so that the device is full: `groups` have a tile and head each.
 static std::int64_t matrix_parts(const CardFacts& card, std::int64_t groups) {
   constexpr std::int64_t most_parts = 16, at_once_in_software = 64;
-  const std::int64_t at_once =
-      card.software() ? at_once_in_software : std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * 2;
+  const std::int64_t at_once = card.software() ? at_once_in_software
+                                               : std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * 2;
   return std::clamp<std::int64_t>(at_once / std::max<std::int64_t>(1, groups), 1, most_parts);
 }
 static std::uint64_t matrix_parts_bytes(std::int64_t parts, std::int64_t rows, std::int64_t heads, std::int64_t d) {
