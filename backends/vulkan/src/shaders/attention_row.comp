@@ -177,9 +177,10 @@ void main() {
   subgroup_lanes = subgroupAdd(1u);
   lane_of_subgroup = subgroupExclusiveAdd(1u);
   look_up_position();
-  const Keys all_keys = keys_of(0u);
+  bool wrong;
+  const uvec2 seen = seen_keys(wrong);
   uint head = gl_WorkGroupID.x, part = 0u;
-  if (most_parts > 1 && all_keys.end - all_keys.begin > uint(few_keys)) {
+  if (most_parts > 1 && seen.y - seen.x > uint(few_keys)) {
     together = uint(most_heads);
     parts_at_most = uint(most_parts);
     const uint groups = attention_kv_heads() * groups_of_key_head(), group = gl_WorkGroupID.x % groups;

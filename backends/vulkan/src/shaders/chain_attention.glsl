@@ -140,6 +140,17 @@ void rotate(uint stamp, uint head, uint heads, uint kv_head, int position, bool 
   }
 }
 
+/// The keys that the row sees: the first, and behind the last; `wrong`: where its sequence or its position is out of range.
+uvec2 seen_keys(out bool wrong) {
+  const bool known = key_slot >= 0 && key_slot < attention_sequences();
+  const uint room = uint(attention_pages_a_sequence()) * uint(page_positions);
+  wrong = key_position < -1 || (key_position != -1 && !known);
+  if (key_position < 0 || !known) return uvec2(0u);
+  wrong = wrong || uint(key_position) >= room;
+  const uint end = min(uint(key_position) + 1u, room), begin = attention_window() > 0l ? uint(max(0l, int64_t(key_position) - attention_window() + 1l)) : 0u;
+  return uvec2(min(begin, end), end);
+}
+
 /// The keys of a part.
 struct Keys {
   uint begin, end, first_page, parts;  // of the parts that have any
@@ -147,21 +158,12 @@ struct Keys {
 };
 Keys keys_of(uint part) {
   Keys keys;
-  const bool known = key_slot >= 0 && key_slot < attention_sequences();
-  const uint page_size = uint(page_positions), room = uint(attention_pages_a_sequence()) * page_size, parts = attention_parts();
-  uint end = 0u, begin = 0u;
-  keys.wrong = key_position < -1 || (key_position != -1 && !known);
-  if (key_position >= 0 && known) {
-    end = uint(key_position) + 1u;
-    if (attention_window() > 0l) begin = uint(max(0l, int64_t(key_position) - attention_window() + 1l));
-    keys.wrong = keys.wrong || end > room;
-    end = min(end, room);
-  }
-  const uint count = max(end - begin, 1u), share = max((count + parts - 1u) / parts, least_keys());
-  keys.parts = (count + share - 1u) / share;
-  keys.begin = begin + part * share;
-  keys.end = min(keys.begin + share, end);
-  keys.first_page = keys.begin / page_size;
+  const uvec2 seen = seen_keys(keys.wrong);
+  const uint parts = attention_parts(), count = max(seen.y - seen.x, 1u), share = max(parts == 1u ? count : (count + parts - 1u) / parts, least_keys());
+  keys.parts = share >= count ? 1u : (count + share - 1u) / share;
+  keys.begin = seen.x + part * share;
+  keys.end = min(keys.begin + share, seen.y);
+  keys.first_page = keys.begin / uint(page_positions);
   return keys;
 }
 uint64_t page_table() { return attention_block_table() + uint64_t(max(key_slot, 0)) * uint64_t(attention_pages_a_sequence()) * 4ul; }
