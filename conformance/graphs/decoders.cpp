@@ -92,6 +92,17 @@ void blocks(CaseSink& sink) {
   add_block(sink, Profile::full, mix, QUERN_BF16, QUERN_F32, false, 0, ".few_rows.128", few(1, 6, 1, 128));
   add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 300, ".few_rows.window", few(1, 4, 2, 64));
   add_block(sink, Profile::full, all_of(QUERN_Q8_0), QUERN_F16, QUERN_F32, false, 0, ".few_rows.alternating", few(3, 4, 2, 64));
+  // One row behind many keys, whose parts are joined, also of a window: by one, three, seven, eight and twelve query heads a key head.
+  const auto one = [](std::int64_t heads, std::int64_t kv_heads, std::int64_t head) {
+    return BlockRows{{"rows", 2, 1, 600}, {1}, false, heads, kv_heads, head};
+  };
+  const WeightFormats q8 = all_of(QUERN_Q8_0);
+  add_block(sink, Profile::quick, q8, QUERN_F16, QUERN_F32, false, 0, ".one_row.6x2x64", one(6, 2, 64));
+  add_block(sink, Profile::full, q8, QUERN_BF16, QUERN_F32, false, 0, ".one_row.3x3x64", one(3, 3, 64));
+  add_block(sink, Profile::full, q8, QUERN_F16, QUERN_F32, true, 0, ".one_row.7x1x128", one(7, 1, 128));
+  add_block(sink, Profile::full, q8, QUERN_F32, QUERN_F32, false, 0, ".one_row.8x1x96", one(8, 1, 96));
+  add_block(sink, Profile::full, q8, QUERN_F16, QUERN_F32, false, 300, ".one_row.window.12x1x64", one(12, 1, 64));
+  add_block(sink, Profile::full, mix, QUERN_F16, QUERN_F32, false, 0, ".one_row.4x2x256", one(4, 2, 256));
   for (const std::int64_t head : {80, 96, 256})  // no power of two, or none of the sizes that most have
     add_block(sink, head == 96 ? Profile::quick : Profile::full, all_of(QUERN_Q8_0), QUERN_F16, QUERN_F32, true, 0,
               ".prompt." + std::to_string(head), {{"rows", 150, 1, 70, 64}, {150, 20}, false, 4, 2, head, 0, true});

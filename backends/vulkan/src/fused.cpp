@@ -285,6 +285,15 @@ class Fuser {
     };
   }
 
+  /// Where parts of an attention node's keys leave their sums.
+  std::uint32_t attention_slot(std::uint32_t n, bool rotates, bool by_matrices) {
+    std::vector<Tensor> shapes;
+    const Call call = graph_.describe(graph_.nodes[n], shapes);
+    schedule_.extras.push_back(std::max(rotates ? fused_attention_scratch(call, card_) : 0,
+                                        by_matrices ? matrix_attention_scratch(call, card_) : 0));
+    return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
+  }
+
   void emit_attention(std::uint32_t n) {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     std::vector<Tensor> shapes;
@@ -293,10 +302,13 @@ class Fuser {
     for (const std::uint32_t v : node.inputs) add_present(added.reads, {v});
     added.writes = {node.outputs[0]};
     const Rotation* const found = fusion_.rotation_for(n);
+    const std::uint32_t slot = attention_slot(n, found != nullptr, by_matrices);
+    added.extra_uses = {slot};
     if (found == nullptr) {
       added.emit = [=, &graph = graph_](const StepContext& context, Launcher& launcher) {
         std::vector<Tensor> storage;
-        const Call call = call_of(graph, n, storage, context);
+        Call call = call_of(graph, n, storage, context);
+        call.scratch = context.extra(slot);
         if (by_matrices && matrix_attention_pays(call)) launch_matrix_attention(call, launcher);
         else launch_fused_attention(call, nullptr, launcher);
       };
@@ -308,7 +320,8 @@ class Fuser {
     add_present(added.reads, {from.q, from.k, from.v, from.table});
     added.emit = [=, &graph = graph_](const StepContext& context, Launcher& launcher) {
       std::vector<Tensor> storage;
-      const Call call = call_of(graph, n, storage, context);
+      Call call = call_of(graph, n, storage, context);
+      call.scratch = context.extra(slot);
       if (by_matrices && matrix_attention_pays(call)) return launch_matrix_attention(call, launcher);
       if (call.input(0).dims[0] != 1) return launch_fused_attention(call, nullptr, launcher);
       for (const Tensor& cache : {call.input(1), call.input(2)}) launcher.touch(touched(cache, true));

@@ -46,7 +46,8 @@ std::uint64_t f16_rows_bytes(std::uint64_t rows, std::uint64_t k) noexcept { ret
 std::int64_t least_f16_rows(const CardFacts& card) noexcept { return few_subgroups(card) != 0 ? 9 : 17; }
 
 bool takes_eights(const CardFacts& card, quern_dtype format) noexcept {
-  return card.layout.by_fours && (format == QUERN_Q4_K || format == QUERN_Q5_K || format == QUERN_Q6_K);
+  constexpr std::int64_t sums = 8 * most_eights_rows * 20 * 4;  // of 8 subgroups, 16 outputs and 4 between rows
+  return card.layout.by_fours && card.shared_limit >= sums && (format == QUERN_Q4_K || format == QUERN_Q5_K || format == QUERN_Q6_K);
 }
 
 void launch_rows_f16(RowsF16Params p, std::int32_t mode, RowsAs as, Launcher& launcher) {
@@ -74,10 +75,12 @@ bool makes_halves(const CardFacts& card, std::int64_t m, std::int64_t n, std::in
 
 void launch_gemm_rows(const GemmParams& p, quern_dtype format, Launcher& launcher) {
   // Fewer subgroups, with more blocks each, where there are workgroups enough: an H200, 32 rows by 11,008 x 4,096 weights, 21.7 us with 4, 23.8 with 8.
-  const std::int64_t at_once = std::int64_t{launcher.facts().multiprocessors != 0 ? launcher.facts().multiprocessors : 32} * 4;
+  // Of more than 32 rows a lane's sums fill registers, so that fewer subgroups are at work at once anyway.
+  const std::int64_t multiprocessors = launcher.facts().multiprocessors != 0 ? launcher.facts().multiprocessors : 32,
+                     at_once = multiprocessors * (p.m > 32 ? 1 : 4);
   const std::int32_t eights = static_cast<std::int32_t>((p.m + 7) / 8), tiles = 1, subgroups = p.m > 16 && p.n / 16 >= at_once ? 4 : 8;
   launcher.launch("gemm_rows", 32 * static_cast<std::uint32_t>(subgroups), {(p.n + 16 * tiles - 1) / (16 * tiles), 1, 1}, p,
-                  {static_cast<std::int32_t>(format), eights == 3 ? 4 : eights, tiles, subgroups});
+                  {static_cast<std::int32_t>(format), eights < 3 ? eights : (eights + 1) / 2 * 2, tiles, subgroups});
 }
 
 void launch_gemm_tiles(const GemmParams& p, quern_dtype format, Launcher& launcher) {

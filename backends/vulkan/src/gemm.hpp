@@ -9,7 +9,8 @@ namespace quern::vulkan {
 enum class RowsAs { plain, permuted, eights };
 /// Whether gemm_rows.comp multiplies few rows and weights of this format here, from rows by eights.
 bool takes_eights(const CardFacts& card, quern_dtype format) noexcept;
-constexpr std::int64_t most_eights_rows = 32;
+/// Beyond, rows of activations are read too often: each 16 outputs read all of them.
+constexpr std::int64_t most_eights_rows = 64;
 
 /// Fewer rows of int8 are a tile of gemv.comp.
 std::int64_t least_f16_rows(const CardFacts& card) noexcept;

@@ -9,7 +9,9 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::uint64_t parameter_alignment = 16;
-constexpr std::uint64_t control_bytes = 256;  // before the words of an exchange
+constexpr std::uint64_t control_bytes = 256;  // of chains, before the counters of an exchange
+constexpr std::uint32_t most_counters = 256;  // before its words
+constexpr std::uint64_t words_offset = control_bytes + most_counters * sizeof(std::uint32_t);
 /// Looks of a workgroup that waits for another, 0.5 to 1 us each; a step of a large model takes a few ms.
 constexpr uint most_looks = 1 << 21;
 
@@ -58,6 +60,14 @@ bool Launcher::join(const AttentionParams& attention, int k_dtype, int v_dtype) 
   return true;
 }
 
+std::uint64_t Launcher::counters(std::uint32_t count) {
+  if (count > most_counters) return 0;
+  exchange_bytes_ = std::max(exchange_bytes_, words_offset);
+  const std::uint64_t begin = target_.exchange + control_bytes;
+  touch({begin, begin + count * sizeof(std::uint32_t), true});
+  return begin;
+}
+
 void Launcher::launch_products(const std::vector<OneRowProduct>& products) {
   constexpr std::int32_t loads_of_halves = 4;  // under way for each row
   const OneRowLaunch l = one_row_launch(products, facts());
@@ -92,12 +102,12 @@ void Launcher::launch_chain(const Chain& chain) {
   ChainParams p{};
   p.stages = store(built.stages.data(), built.stages.size() * sizeof(ChainStage));
   p.control = target_.exchange;
-  p.exchange = target_.exchange + control_bytes;
+  p.exchange = target_.exchange + words_offset;
   p.faults = faults();
   p.stalled = gpu_.stalled_address(target_.slot);
   p.count = static_cast<uint>(built.stages.size());
   p.limit = most_looks;
-  exchange_bytes_ = std::max(exchange_bytes_, control_bytes + built.words * 8);
+  exchange_bytes_ = std::max(exchange_bytes_, words_offset + built.words * 8);
   if (chained_) barrier();  // the words of one chain at a time
   chained_ = true;
   for (const ChainStage& stage : built.stages) {

@@ -34,7 +34,7 @@ class Launcher {
     std::uint64_t parameters_offset = 0;
     std::uint32_t slot = 0;                            // of the instance, for its faults
     bool persistent = false;                           // steps of one row become chains
-    std::uint64_t exchange = 0;                        // memory of chains, zero before the first run
+    std::uint64_t exchange = 0;                        // memory of chains and counters, zero before the first run
     std::uint64_t scratch_begin = 0, scratch_end = 0;  // what nobody reads behind the run
   };
   Launcher(Gpu& gpu, const Target& target);
@@ -44,6 +44,8 @@ class Launcher {
   void begin_step(std::vector<Touched> touched);
   /// What the launches of this step touch besides; before the first of them.
   void touch(const Touched& more) { step_.push_back(more); }
+  /// Words that are 0 before the first run and that each launch leaves so; for the next launch. 0 where there are fewer.
+  std::uint64_t counters(std::uint32_t count);
   /// Goes on in another command buffer, which begins behind a barrier.
   void use(VkCommandBuffer commands) noexcept {
     target_.commands = commands;

@@ -278,7 +278,7 @@ void Instance::take_exchange(std::uint64_t bytes) {
   if (bytes <= common_->exchange.bytes()) return;
   if (common_->exchange.bytes() > 0) common_ = std::make_shared<Common>();
   const std::uint64_t taken = std::max(bytes, common_->claimed);
-  Memory memory = device_.take(taken, "the exchange of persistent dispatches");
+  Memory memory = device_.take(taken, "what dispatches exchange");
   device_.fill(memory, 0, 0, taken);
   common_->exchange = std::move(memory);
 }

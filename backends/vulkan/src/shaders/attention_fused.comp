@@ -2,16 +2,19 @@
 // Causal attention over paged keys of floats, a workgroup a (row, head): each subgroup takes keys in turn, four at a time, its lanes share the
 // elements of a head by fours; what the subgroups found is joined at the end. Constants 1, 2: dtypes of keys and values; 3: fours of a lane;
 // 4: 1 where there is one row, whose query and key are not rotated yet and whose key and value are not in the cache: what rope_kv.comp does is
-// then done here, the cache being written by the first head of those that share it.
+// then done here, the cache being written by the first head of those that share it; 5: rows of a tile of attention_matrix.comp, which then has the rows
+// that many neighbours share a sequence with, or 0.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "math.glsl"
 #include "maximum.glsl"
+#include "rows_together.glsl"
 layout(constant_id = 1) const int k_dtype = F16;
 layout(constant_id = 2) const int v_dtype = F16;
 layout(constant_id = 3) const int fours = 1;
 layout(constant_id = 4) const int rotates = 0;
+layout(constant_id = 5) const uint tile_rows = 0;
 STORED(AttentionParams)
 #define p (ParamsAt(stored).params)
 #define MOST_SUBGROUPS 64
@@ -90,6 +93,7 @@ void rotate(uint head, uint kv_head, int position, int slot, bool keeper) {
 
 void attend(uint t, uint head) {
   const uint lanes = subgroupAdd(1u), lane = subgroupExclusiveAdd(1u), part = gl_SubgroupID, parts = gl_NumSubgroups;
+  if (tile_rows != 0 && subgroupAdd(rows_of_its_sequence(p.row_slot, t, p.rows, tile_rows, lane, lanes)) >= least_rows_together) return;
   const uint64_t q = p.q + uint64_t(int64_t(t) * p.q_row + int64_t(head) * p.q_head);
   const uint64_t y = p.y + uint64_t(int64_t(t) * p.y_row + int64_t(head) * p.y_head);
   const int position = Int(p.position + uint64_t(t) * 4ul).v, slot = Int(p.row_slot + uint64_t(t) * 4ul).v;

@@ -7,11 +7,14 @@
 //   sums      scores and weighted values in f32; queries f16, each row times a power of two that its score undoes; weights of keys f16,
 //             times 2^14 so that those down to 2^-28 of the largest keep their bits
 //   shared    2 * keys * (d + 8) * 2 bytes of keys and values; the queries go through the same place
-//   sequences rows of a tile may be of several; each is gone through in turn, the other rows seeing none of its keys
+//   sequences rows of a tile may be of several; each is gone through in turn, the other rows seeing none of its keys. Rows that few share a sequence
+//             with may be left to another kernel (rows_together.glsl)
+//   parts     where there are few tiles, workgroups share the keys of each sequence: as many as the grid has in z. Each leaves its sums where y is said
+//             to be, a part of all rows behind the other, and attention_join.comp makes y of them
 //
 // Constants 1, 2, 3: a matrix; 4: elements of a head; 5: which of a lane's rows each component is of, 4 bits each; 6: how many rows a lane
 // has; 7: the bits of lanes that share rows; 8: 1 where left matrices lie as sums do, plus 2 where scores are capped,
-// plus 4 for 64 keys at a time (there are at least as many invocations as keys).
+// plus 4 for 64 keys at a time (there are at least as many invocations as keys), plus 8 where rows are left to another kernel.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -23,6 +26,7 @@
 #include "memory.glsl"
 #include "params_matrices.h"
 #include "math.glsl"
+#include "rows_together.glsl"
 layout(constant_id = 1) const uint size_m = 16;
 layout(constant_id = 2) const uint size_n = 16;
 layout(constant_id = 3) const uint size_k = 16;
@@ -33,7 +37,7 @@ layout(constant_id = 7) const uint lanes_of_row = 3;
 layout(constant_id = 8) const uint choices = 1;
 STORED(AttentionParams)
 #define p (ParamsAt(stored).params)
-const uint same_layout = choices & 1u, capped = choices & 2u;
+const uint same_layout = choices & 1u, capped = choices & 2u, leaves = choices & 8u;
 const uint threads = gl_WorkGroupSize.x;
 const uint subgroups = 4;
 const uint tile = subgroups * size_m;      // rows
@@ -53,7 +57,7 @@ const uint most_units = result_units > query_units ? result_units : query_units;
 shared uvec4 cached[most_units > 2 * value_units ? most_units : 2 * value_units];
 shared uvec4 passed[same_layout == 0 ? tile * weight_units : 1];
 shared float row_scale[tile];
-shared int row_end[tile], row_begin[tile], row_slot[tile];
+shared int row_end[tile], row_begin[tile], row_slot[tile];  // an end below 0: the row is not computed here
 shared int next_slot, slot_begin, slot_end, first_missing;
 shared uint64_t key_at[2 * keys], value_at[2 * keys];  // where the rows of keys and of values lie, of these and of the next
 
@@ -73,7 +77,9 @@ void main() {
   const int64_t k_page = p.k_page, v_page = p.v_page, k_position = p.k_position, v_position = p.v_position;
   for (uint r = t; r < tile; r += threads) {
     int end = 0, begin = 0, slot = -1;
-    if (first_row + r < p.rows) {
+    if (leaves != 0 && first_row + r < p.rows && rows_of_its_sequence(p.row_slot, first_row + r, p.rows, tile, 0u, 1u) < least_rows_together) {
+      end = -1;
+    } else if (first_row + r < p.rows) {
       const int position = Int(p.position + uint64_t(first_row + r) * 4ul).v;
       slot = Int(p.row_slot + uint64_t(first_row + r) * 4ul).v;
       const bool known = slot >= 0 && slot < p.sequences;
@@ -148,6 +154,7 @@ void main() {
     wrong[s] = false;
   }
 
+  bool any = false;
   for (int slot = -1;;) {
     barrier();
     if (t == 0u) {
@@ -166,7 +173,7 @@ void main() {
       atomicMax(slot_end, row_end[r]);
     }
     barrier();
-    const int begin = slot_begin;
+    int begin = slot_begin;
     const uint64_t table = p.block_table + uint64_t(slot) * uint64_t(p.pages_a_sequence) * 4ul;
     for (int page = begin / page_size + int(t); page * page_size < slot_end; page += int(threads)) {
       const int at = Int(table + uint64_t(page) * 4ul).v;
@@ -174,7 +181,7 @@ void main() {
     }
     barrier();
     // What is missing is not read: rows that would need it are wrong, and the others do not come so far.
-    const int end = first_missing == 0x7fffffff ? slot_end : min(slot_end, first_missing * page_size);
+    int end = first_missing == 0x7fffffff ? slot_end : min(slot_end, first_missing * page_size);
     int own_begin[own_rows], own_end[own_rows];
     int seen = 0, whole_from = 0, whole_to = 0x7fffffff;
     [[unroll]] for (uint s = 0; s < own_rows; ++s) {
@@ -191,6 +198,12 @@ void main() {
     seen = subgroupMax(seen);
     whole_to = subgroupMin(whole_to);
     whole_from = subgroupMax(whole_from);
+    if (gl_NumWorkGroups.z > 1u && begin < end) {
+      const int share = int((uint(end - begin + int(keys) - 1) / keys + gl_NumWorkGroups.z - 1u) / gl_NumWorkGroups.z * keys);
+      begin = min(begin + int(gl_WorkGroupID.z) * share, end);
+      end = min(begin + share, end);
+    }
+    any = any || begin < end;
 
     uvec4 ahead[loads];
 #define LOAD(place, half_)                                                                                                     \
@@ -308,11 +321,20 @@ void main() {
     }
   }
 
+  const bool in_parts = gl_NumWorkGroups.z > 1u;
+  const int64_t part_bytes = int64_t(p.rows) * p.y_row;
   [[unroll]] for (uint s = 0; s < own_rows; ++s) {
     [[unroll]] for (uint m = 1u; m <= lanes_of_row; m *= 2u)
       if ((lanes_of_row & m) != 0u) sum[s] += subgroupShuffleXor(sum[s], m);
-    sum[s] = wrong[s] || sum[s] == 0.0 ? 0.0 : 1.0 / sum[s];
+    const bool none = wrong[s] || sum[s] == 0.0;
+    if (in_parts) {
+      const uint row = first_row + own[s];
+      const uint64_t found = p.y + uint64_t(int64_t(gl_NumWorkGroups.z) * part_bytes) + uint64_t((gl_WorkGroupID.z * p.rows + row) * p.heads + head) * 8ul;
+      if ((lane & lanes_of_row) == 0u && row < p.rows) FloatPair(found).v = vec2(most[s], row_end[own[s]] < 0 ? -1.0 : none ? 0.0 : sum[s]);
+    }
+    sum[s] = none ? 0.0 : in_parts ? 1.0 : 1.0 / sum[s];
   }
+  if (in_parts && !any) return;
   [[unroll]] for (uint i = 0; i < d / size_n; ++i)
     [[unroll]] for (uint c = 0; c < parts; ++c) total[i][c] = sum[ROW_OF(c)] == 0.0 ? 0.0 : total[i][c] * sum[ROW_OF(c)];
   // Through shared memory, some matrices at a time, in a loop of constant length: else the sums would lie in memory all along.
@@ -324,8 +346,8 @@ void main() {
       barrier();
       for (uint e = lane; e < size_m * fours; e += lanes) {
         const uint r = e / fours, c = e % fours, row = first_row + part * size_m + r;
-        if (row < p.rows)
-          Float4(p.y + uint64_t(int64_t(row) * p.y_row + int64_t(head) * p.y_head) + uint64_t(from + c * 4u) * 4ul).v = uintBitsToFloat(cached[(part * size_m + r) * pitch + c]);
+        if (row < p.rows && row_end[part * size_m + r] >= 0)
+          Float4(p.y + uint64_t(int64_t(gl_WorkGroupID.z) * part_bytes + int64_t(row) * p.y_row + int64_t(head) * p.y_head) + uint64_t(from + c * 4u) * 4ul).v = uintBitsToFloat(cached[(part * size_m + r) * pitch + c]);
       }
       barrier();
     }

@@ -99,7 +99,7 @@ void main() {
       [[unroll]] for (uint i = 0u; i < 4u; ++i) record[lane * 4u + i] = words[i];
     }
     group_barrier();
-    look_up_pages(gl_WorkGroupID.x);
+    look_up_pages(gl_WorkGroupID.x / attention_parts(), gl_WorkGroupID.x % attention_parts());
     attend(s, run);
   } else {
     group_barrier();

@@ -1,13 +1,20 @@
 // Attention of chain.comp: one row over paged keys, which it rotates and writes to the caches on its way, as attention_fused.comp. A workgroup
 // takes a head, or a part of its keys where there are many: `key_lanes` lanes share a key, eight elements each, a subgroup has several keys at
 // once. Where keys lie, and those from before this step, is asked for before the row is waited for. With ALONE defined it is a launch of its own
-// (attention_row.comp): values lie in memory as floats, and a head is one workgroup's.
+// (attention_row.comp): values lie in memory as floats, a workgroup may have several of the heads that share a key head, and parts are joined by the
+// last workgroup that has one.
 #define MOST_PAGES 256  // of a part, that are looked up once for all subgroups; those behind them are looked up by each
-#define LEAST_KEYS 256  // of a part
 const int steps_at_once = 2;
+#ifndef ALONE
+const int most_heads = 1;
+uint heads_together() { return 1u; }
+uint least_keys() { return 256u; }  // of a part
+float of_head(float x, uint h) { return x; }
+float sum_of_subgroups(float x) { return subgroupAdd(x); }
+#endif
 
 shared float found_most[most_subgroups], found_sum[most_subgroups];
-shared vec4 new_query[most_d / 4], new_key[most_d / 4], new_value[most_d / 4];
+shared vec4 new_query[most_heads * most_d / 4], new_key[most_d / 4], new_value[most_d / 4];
 shared int page_at[MOST_PAGES];
 shared uint fault;
 
@@ -73,8 +80,8 @@ float sum_of_key_lanes(float x) {
   return x;
 }
 
-/// The row's query and its key rotated, key and value as the cache holds them, which the first head of those that share it writes.
-void rotate(uint stamp, uint head, uint kv_head, int position, bool inside, bool keeper) {
+/// The row's queries of `heads` and their key rotated, key and value as the cache holds them, which the first head of those that share it writes.
+void rotate(uint stamp, uint head, uint heads, uint kv_head, int position, bool inside, bool keeper) {
   const int page = new_page;
   const uint lane = gl_LocalInvocationID.x, pairs = attention_pairs(), d = attention_d(), dv = attention_dv(), units = d - pairs;
   const bool there = page >= 0 && page < attention_pages(), writes = keeper && there;
@@ -82,10 +89,11 @@ void rotate(uint stamp, uint head, uint kv_head, int position, bool inside, bool
   if (keeper && lane == 0u && (!inside || (!there && position != -1))) raise(p.faults, FAULT_INDEX_RANGE);
   const uint64_t to_key = attention_k_cache() + wide(kv_head, uint(attention_k_head())) + wide(uint(max(page, 0)), uint(attention_k_page())) + wide(at, uint(k_stride));
   const uint64_t to_value = attention_v_cache() + wide(kv_head, uint(attention_v_head())) + wide(uint(max(page, 0)), uint(attention_v_page())) + wide(at, uint(v_stride));
-  // Units of the query, of the key, and elements of the value: `first` and `second` of a unit turn together.
-  [[dont_unroll]] for (uint item = lane; item < 2u * units + dv; item += gl_WorkGroupSize.x) {
-    const bool value = item >= 2u * units, key = item >= units;
-    const uint unit = value ? item - 2u * units : key ? item - units : item;
+  // Units of the key, elements of the value, and units of the queries: `first` and `second` of a unit turn together.
+  [[dont_unroll]] for (uint item = lane; item < (heads + 1u) * units + dv; item += gl_WorkGroupSize.x) {
+    const bool key = item < units, value = !key && item < units + dv;
+    const uint query = heads == 1u || key || value ? 0u : (item - units - dv) / units;
+    const uint unit = key ? item : value ? item - units : item - units - dv - query * units;
     uint first = unit, second = unit;
     float cosine = 1.0, sine = 0.0;
     if (!value) {
@@ -100,7 +108,7 @@ void rotate(uint stamp, uint head, uint kv_head, int position, bool inside, bool
         }
       }
     }
-    const uint from = value ? attention_v_word() + kv_head * dv : key ? attention_k_word() + kv_head * d : attention_q_word() + head * d;
+    const uint from = value ? attention_v_word() + kv_head * dv : key ? attention_k_word() + kv_head * d : attention_q_word() + (head + query) * d;
     uvec2 found = look(from + first), other = look(from + second);
 #ifndef ALONE
     for (uint looks = 0u; found.y != stamp || other.y != stamp; ++looks) {
@@ -119,16 +127,28 @@ void rotate(uint stamp, uint head, uint kv_head, int position, bool inside, bool
       a = turned;
     }
     if (!inside && !value) a = b = 0.0;
-    if (!key) {
-      new_query[first / 4u][first % 4u] = a;
-      new_query[second / 4u][second % 4u] = b;
-    } else if (value) {
+    if (value) {
       new_value[first / 4u][first % 4u] = kept(to_value, v_dtype, first, a, writes);
-    } else {
+    } else if (key) {
       new_key[first / 4u][first % 4u] = kept(to_key, k_dtype, first, a, writes);
       if (second != first) new_key[second / 4u][second % 4u] = kept(to_key, k_dtype, second, b, writes);
+    } else {
+      const uint at_query = query * uint(most_d / 4);
+      new_query[at_query + first / 4u][first % 4u] = a;
+      new_query[at_query + second / 4u][second % 4u] = b;
     }
   }
+}
+
+/// The keys that the row sees: the first, and behind the last; `wrong`: where its sequence or its position is out of range.
+uvec2 seen_keys(out bool wrong) {
+  const bool known = key_slot >= 0 && key_slot < attention_sequences();
+  const uint room = uint(attention_pages_a_sequence()) * uint(page_positions);
+  wrong = key_position < -1 || (key_position != -1 && !known);
+  if (key_position < 0 || !known) return uvec2(0u);
+  wrong = wrong || uint(key_position) >= room;
+  const uint end = min(uint(key_position) + 1u, room), begin = attention_window() > 0l ? uint(max(0l, int64_t(key_position) - attention_window() + 1l)) : 0u;
+  return uvec2(min(begin, end), end);
 }
 
 /// The keys of a part.
@@ -138,21 +158,12 @@ struct Keys {
 };
 Keys keys_of(uint part) {
   Keys keys;
-  const bool known = key_slot >= 0 && key_slot < attention_sequences();
-  const uint page_size = uint(page_positions), room = uint(attention_pages_a_sequence()) * page_size, parts = attention_parts();
-  uint end = 0u, begin = 0u;
-  keys.wrong = key_position < -1 || (key_position != -1 && !known);
-  if (key_position >= 0 && known) {
-    end = uint(key_position) + 1u;
-    if (attention_window() > 0l) begin = uint(max(0l, int64_t(key_position) - attention_window() + 1l));
-    keys.wrong = keys.wrong || end > room;
-    end = min(end, room);
-  }
-  const uint count = max(end - begin, 1u), share = max((count + parts - 1u) / parts, uint(LEAST_KEYS));
-  keys.parts = (count + share - 1u) / share;
-  keys.begin = begin + part * share;
-  keys.end = min(keys.begin + share, end);
-  keys.first_page = keys.begin / page_size;
+  const uvec2 seen = seen_keys(keys.wrong);
+  const uint parts = attention_parts(), count = max(seen.y - seen.x, 1u), share = max(parts == 1u ? count : (count + parts - 1u) / parts, least_keys());
+  keys.parts = share >= count ? 1u : (count + share - 1u) / share;
+  keys.begin = seen.x + part * share;
+  keys.end = min(keys.begin + share, seen.y);
+  keys.first_page = keys.begin / uint(page_positions);
   return keys;
 }
 uint64_t page_table() { return attention_block_table() + uint64_t(max(key_slot, 0)) * uint64_t(attention_pages_a_sequence()) * 4ul; }
@@ -161,26 +172,29 @@ void look_up_position() {
   key_position = Int(attention_position()).v;
   key_slot = Int(attention_row_slot()).v;
 }
-void look_up_pages(uint item) {
-  const Keys keys = keys_of(item % attention_parts());
+void look_up_pages(uint head, uint part) {
+  const Keys keys = keys_of(part);
   const uint page_size = uint(page_positions), mine = keys.first_page + gl_LocalInvocationID.x;
   key_page = new_page = -1;
-  if (item / attention_parts() >= attention_heads() || keys.begin >= keys.end) return;
+  if (head >= attention_heads() || keys.begin >= keys.end) return;
   if (mine * page_size < keys.end) key_page = Int(page_table() + uint64_t(mine) * 4ul).v;
   if (key_position / page_positions < attention_pages_a_sequence()) new_page = Int(page_table() + uint64_t(key_position / page_positions) * 4ul).v;
 }
 
-/// One part of one head.
+/// One part of the keys of a head, or of several that share them.
 void attend_part(uint s, uint run, uint head, uint part) {
   const uint group = gl_SubgroupID, groups = gl_NumSubgroups, keys_a_subgroup = subgroup_lanes / uint(key_lanes);
   const uint key_lane = lane_of_subgroup % uint(key_lanes), key_of_subgroup = lane_of_subgroup / uint(key_lanes), c = key_lane * 8u;
-  const uint d = attention_d(), dv = attention_dv(), kv_head = head / (attention_heads() / attention_kv_heads()), stamp = run + s;
+  const uint d = attention_d(), dv = attention_dv(), sharing = attention_heads() / attention_kv_heads(), kv_head = head / sharing, stamp = run + s;
+  // Subgroups take the heads in turn, and those of a head its keys.
+  const uint together = heads_together(), heads = together == 1u ? 1u : min(together, sharing - head % sharing), own_head = group % together;
   const uint page_size = uint(page_positions);
   const int position = key_position;
   const bool inside = position >= 0 && position < attention_positions();
   const Keys keys = keys_of(part);
   if (part >= keys.parts) return;
   const uint part_begin = keys.begin, part_end = keys.end, first_page = keys.first_page, used = keys.parts;
+  const uint own_end = own_head < heads ? part_end : part_begin;
   const uint64_t table = page_table();
   {  // every page that is needed has to be there
     bool lacks = keys.wrong;
@@ -197,7 +211,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
   }
   group_barrier();
   const bool good = fault == 0u;
-  const uint round_keys = groups * keys_a_subgroup * uint(steps_at_once), mine = group * uint(steps_at_once) * keys_a_subgroup + key_of_subgroup;
+  const uint round_keys = groups / together * keys_a_subgroup * uint(steps_at_once), mine = group / together * uint(steps_at_once) * keys_a_subgroup + key_of_subgroup;
   const uint k_page = uint(attention_k_page()), v_page = uint(attention_v_page());
   const uint64_t keys_at = attention_k_cache() + wide(kv_head, uint(attention_k_head())), values_at = attention_v_cache() + wide(kv_head, uint(attention_v_head()));
   PackedEight key[steps_at_once], value[steps_at_once];  // asked for a round before they are wanted, the first before the row is there
@@ -210,7 +224,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
     [[unroll]] for (int j = 0; j < steps_at_once; ++j) {
       const uint at_key = first + mine + uint(j) * keys_a_subgroup;
       later_key[j].v = later_value[j].v = uvec4[2](uvec4(0u), uvec4(0u));
-      if (!good || at_key >= part_end || at_key == uint(position)) continue;  // the new one is not in the cache
+      if (!good || at_key >= own_end || at_key == uint(position)) continue;  // the new one is not in the cache
       const uint in_table = at_key / page_size, at = at_key % page_size;
       int page = 0;
       if (in_table - first_page < uint(MOST_PAGES)) page = page_at[in_table - first_page];
@@ -220,11 +234,12 @@ void attend_part(uint s, uint run, uint head, uint part) {
     }
     if (!turned) {
       turned = true;
-      rotate(stamp - 1u, head, kv_head, position, inside, part == 0u && head % (attention_heads() / attention_kv_heads()) == 0u);
+      rotate(stamp - 1u, head, heads, kv_head, position, inside, part == 0u && head % sharing == 0u);
       group_barrier();
       if (c < d) {
-        query.v[0] = new_query[c / 4u] * attention_scale();
-        query.v[1] = new_query[c / 4u + 1u] * attention_scale();
+        const uint at_query = own_head * uint(most_d / 4) + c / 4u;
+        query.v[0] = new_query[at_query] * attention_scale();
+        query.v[1] = new_query[at_query + 1u] * attention_scale();
       }
     } else {
       float score[steps_at_once];
@@ -235,7 +250,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
         if (at_key == uint(position) && c < d) k8.v = vec4[2](new_key[c / 4u], new_key[c / 4u + 1u]);
         score[j] = sum_of_key_lanes(dot_of_eights(query, k8));
         if (has_softcap() && attention_softcap() > 0.0) score[j] = attention_softcap() * tanh_of(score[j] / attention_softcap());
-        if (at_key >= part_end) score[j] = -INFINITY;
+        if (at_key >= own_end) score[j] = -INFINITY;
         now = larger_or_nan(now, score[j]);
       }
       for (uint l = uint(key_lanes); l < subgroup_lanes; l *= 2u) {
@@ -257,7 +272,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
         total.v[1] += weight * v8.v[1];
       }
       most = now;
-      if (!good || first >= part_end) break;
+      if (!good || first >= part_end) break;  // all subgroups at once: a barrier lies in this loop
     }
     key = later_key;
     value = later_value;
@@ -278,33 +293,35 @@ void attend_part(uint s, uint run, uint head, uint part) {
   }
   group_barrier();
   if (gl_LocalInvocationID.x == 0u) fault = 0u;  // everyone has looked
-  // A lane a subgroup: what that found, and its share.
+  // A lane a subgroup: what that found, and its share of its head.
   const bool has = lane_of_subgroup < groups;
   const float its_most = has ? found_most[lane_of_subgroup] : -INFINITY;
   float best = its_most;
-  for (uint l = 1u; l < subgroup_lanes; l *= 2u) {
+  for (uint l = together; l < subgroup_lanes; l *= 2u) {
     const float there = subgroupShuffleXor(best, l);
     best = larger_or_nan(best, there);
   }
-  const float its_share = its_most == -INFINITY ? 0.0 : exp_below(its_most - best), all = subgroupAdd(has ? its_share * found_sum[lane_of_subgroup] : 0.0);
+  const float its_share = its_most == -INFINITY ? 0.0 : exp_below(its_most - best), all = sum_of_subgroups(has ? its_share * found_sum[lane_of_subgroup] : 0.0);
 #ifndef ALONE
   const uint part_words = dv + 2u, parts_word = attention_part_word() + head * attention_parts() * part_words;
 #endif
-  [[dont_unroll]] for (uint first = 0u; first < dv; first += gl_WorkGroupSize.x) {
-    const uint i = first + gl_LocalInvocationID.x;
+  [[dont_unroll]] for (uint first = 0u; first < heads * dv; first += gl_WorkGroupSize.x) {
+    const uint i = first + gl_LocalInvocationID.x, h = together == 1u ? 0u : min(i / dv, heads - 1u), element = i - h * dv;
     float v = 0.0;
-    [[unroll]] for (uint g = 0u; g < uint(most_subgroups); ++g) {
-      if (g >= groups) continue;
+    [[unroll]] for (uint k = 0u; k < uint(most_subgroups); ++k) {
+      const uint g = k * together + h;
+      if (k * together >= groups) continue;
       const float of_group = subgroupShuffle(its_share, g);
-      if (of_group != 0.0 && i < dv) v += pool[g * uint(most_d / 4) + i / 4u][i % 4u] * of_group;
+      if (of_group != 0.0 && element < dv) v += pool[g * uint(most_d / 4) + element / 4u][element % 4u] * of_group;
     }
-    if (i >= dv) continue;
+    const float all_of_head = of_head(all, h);
+    if (element >= dv) continue;
 #ifndef ALONE
     if (part != 0u) {
       post(parts_word + part * part_words + i, v, stamp);
       continue;
     }
-    float joined_most = best, joined = all;
+    float joined_most = best, joined = all_of_head;
     [[dont_unroll]] for (uint q = 1u; q < used; ++q) {  // in the order of the parts
       const uint from = parts_word + q * part_words;
       const float other_most = await(from + dv, stamp), other_sum = await(from + dv + 1u, stamp), other = await(from + i, stamp);
@@ -315,7 +332,11 @@ void attend_part(uint s, uint run, uint head, uint part) {
       joined_most = above;
     }
 #else
-    const float joined = all;
+    if (used > 1u) {
+      keep_value(part, i, v);
+      continue;
+    }
+    const float joined = all_of_head;
 #endif
     v = !good || joined == 0.0 ? 0.0 : v / joined;
 #ifndef ALONE
@@ -338,6 +359,11 @@ void attend_part(uint s, uint run, uint head, uint part) {
     post(parts_word + part * part_words + dv, best, stamp);
     post(parts_word + part * part_words + dv + 1u, all, stamp);
   }
+#else
+  if (used > 1u) {
+    if (group == 0u && lane_of_subgroup < heads) keep_sum(part, lane_of_subgroup, best, good ? all : MISSES);
+    join_parts(part, head, heads, used);
+  }
 #endif
   if (!good && gl_LocalInvocationID.x == 0u && head == 0u) raise(p.faults, FAULT_INDEX_RANGE);
 }
@@ -345,7 +371,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
 void attend(uint s, uint run) {
   const uint parts = attention_parts();
   for (uint item = gl_WorkGroupID.x; item < attention_heads() * parts; item += gl_NumWorkGroups.x) {
-    if (item != gl_WorkGroupID.x) look_up_pages(item);
+    if (item != gl_WorkGroupID.x) look_up_pages(item / parts, item % parts);
     attend_part(s, run, item / parts, item % parts);
     group_barrier();
   }

@@ -1,5 +1,5 @@
 #version 460
-// gemm.comp of 2 to 32 rows of a and weights of Q4_K, Q5_K and Q6_K: a lane makes its part of left matrices from the codes that it loads, in
+// gemm.comp of 2 to 64 rows of a and weights of Q4_K, Q5_K and Q6_K: a lane makes its part of left matrices from the codes that it loads, in
 // registers. Codes times their sub-block's scale are whole numbers that f16 has (of Q6_K those beyond 2048 are rounded once); the block's scale
 // multiplies sums, in f32, so a row's range does not matter. Minimums are one matrix a block: they times the activations' sums over sub-blocks,
 // each in two halves of f16.

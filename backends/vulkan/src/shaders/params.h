@@ -170,11 +170,15 @@ struct OneRowParams {  // up to three products of x; other: the norm's weight, o
   float epsilon, offset;
   uint unused;
 };
-struct AttentionRowParams {  // words: floats behind x; the rest as in AttentionParams
-  uint64_t x, k_cache, v_cache, block_table, row_slot, position, table, y, faults;
-  uint q_word, k_word, v_word, k_page, k_head, v_page, v_head, heads, kv_heads;
-  int pages, sequences, pages_a_sequence, positions;
-  float scale;
+struct AttentionRowParams {  // words: floats behind x; parts: sums of parts of the keys; counters: of each group of heads, 0; the rest as in AttentionParams
+  uint64_t x, k_cache, v_cache, block_table, row_slot, position, table, y, faults, parts, counters;
+  uint q_word, k_word, v_word, k_page, k_head, v_page, v_head;
+  int pages, pages_a_sequence, positions;
+};
+struct AttentionJoinParams {  // parts: [count][rows][heads][d] of f32, behind them [count][rows][heads][2]
+  uint64_t parts, y;
+  int64_t y_row, y_head;
+  uint rows, heads, d, count;
 };
 struct KvParams {
   uint64_t x, cache, block_table, row_slot, position, predicate, faults;
