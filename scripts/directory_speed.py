@@ -17,7 +17,7 @@ device    MiB that the plugin holds at most, likewise
 bound     1.10 times the files, and the cache of keys and values and 64 MiB more, for comparison
 
 With --cached each model loads once more with --weights-cache, which writes it, and then --loads times from it; `load` is then that time, and the
-speed is not measured. --tokens 0 measures loading only.
+speed is not measured. --tokens 0 measures loading only. Exit: 0, or 1 where a model fails, whose line says why.
 """
 import argparse
 import json
@@ -62,7 +62,7 @@ class Program:
         if not said["valid"]:
             raise ValueError(f"{model}: more than the machine can do was measured; measure again")
         return {"prefill": said["prefill"]["best"], "decode": said["decode"]["best"], "step": said["bytes_per_step"],
-                "bandwidth": said["read_bytes_per_second"], "kernels": said["kernels"]}
+                "bandwidth": said["read_bytes_per_second"]}
 
 
 def line(name, size, loads, speed, first, bandwidth):
@@ -73,7 +73,7 @@ def line(name, size, loads, speed, first, bandwidth):
         words.append(f"{size / best['load'] / 1e9:7.2f}")
     else:
         read = speed["step"] * speed["decode"]
-        words += [f"{speed['prefill']:9.0f} ({speed['prefill'] / first:4.2f})", f"{speed['decode']:7.1f}",
+        words += [f"{speed['prefill']:9.0f} ({speed['prefill'] / first['prefill']:4.2f})", f"{speed['decode']:7.1f}",
                   f"{read / 1e9:7.1f} ({100 * read / (bandwidth or speed['bandwidth']):3.0f} %)"]
     bound = 1.10 * size + most["kv"] + 64 * MIB
     return " ".join(words + [f"{most['host'] / MIB:7.0f}", f"{most['device'] / MIB:7.0f}", f"{bound / MIB:7.0f}"])
@@ -91,26 +91,35 @@ def main():
     parser.add_argument("--bandwidth", type=float, help="bytes/s of a plain read; default: what bench measures")
     parser.add_argument("--cached", action="store_true")
     a = parser.parse_args()
-    program = Program(a.quern, a.device)
-    loads, speeds = {model: [] for model in a.models}, {}
-    try:
-        with tempfile.TemporaryDirectory(dir=a.models[0].parent, prefix="weights-cache-") as cache:
-            more = ("--weights-cache", "on", "--cache-dir", cache) if a.cached else ()
+    program, speaks = Program(a.quern, a.device), a.tokens > 0 and not a.cached
+    loads, failed, first = {model: [] for model in a.models}, {}, None
+
+    def attempt(model, step, *arguments):
+        """Nothing where it fails, and from then on."""
+        try:
+            return None if model in failed else step(model, *arguments)
+        except (OSError, ValueError) as error:
+            failed[model] = error
+            return None
+
+    with tempfile.TemporaryDirectory(dir=a.models[0].parent, prefix="weights-cache-") as cache:
+        more = ("--weights-cache", "on", "--cache-dir", cache) if a.cached else ()
+        for model in a.models:
+            attempt(model, program.load, *more)  # warms the cache of files, and writes that of weights
+        for _ in range(a.loads):
             for model in a.models:
-                program.load(model, *more)  # warms the cache of files, and writes that of weights
-            for _ in range(a.loads):
-                for model in a.models:
-                    loads[model].append(program.load(model, *more))
-        for model in a.models if a.tokens and not a.cached else []:
-            speeds[model] = program.speed(model, a.prompt, a.tokens, a.times)
-    except (OSError, ValueError) as error:
-        parser.exit(1, f"directory_speed.py: {error}\n")
-    print(f"{a.device}, {'kernels ' + speeds[a.models[0]]['kernels'] if speeds else 'loading' + (' with --weights-cache' if a.cached else '')}")
-    print(f"{'model':24} {'GB':>6} {'load':>6} {'first':>6} " + (f"{'prefill':>9} {'':6} {'decode':>7} {'read':>7} {'':7} " if speeds else f"{'GB/s':>7} ")
+                loads[model].append(attempt(model, program.load, *more))
+    print(f"{a.device}{', loading with --weights-cache' if a.cached else '' if speaks else ', loading'}")
+    print(f"{'model':24} {'GB':>6} {'load':>6} {'first':>6} " + (f"{'prefill':>9} {'':6} {'decode':>7} {'read':>7} {'':7} " if speaks else f"{'GB/s':>7} ")
           + f"{'host':>7} {'device':>7} {'bound':>7}")
     for model in a.models:
-        speed = speeds.get(model)
-        print(line(model.name, weight_bytes(model), loads[model], speed, speeds[a.models[0]]["prefill"] if speed else None, a.bandwidth), flush=True)
+        speed = attempt(model, program.speed, a.prompt, a.tokens, a.times) if speaks else None
+        if model in failed:
+            print(f"{model.name:24} {failed[model]}", flush=True)
+            continue
+        first = first or speed
+        print(line(model.name, weight_bytes(model), loads[model], speed, first, a.bandwidth), flush=True)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ class Made(Case):
     def script(self, name, *arguments, code=0):
         done = subprocess.run([sys.executable, SOURCE / "scripts" / name, *map(str, arguments)], capture_output=True, text=True, env=self.environment())
         self.assertEqual(done.returncode, code, done.stderr)
-        return done.stdout if code == 0 else done.stderr
+        return done.stderr if code == 2 else done.stdout
 
     def make(self, kind, name, *more):
         self.script("make_directory.py", "tiny", kind, self.folder / name, *SMALL, *more)
@@ -62,7 +62,9 @@ class Made(Case):
             self.assertIn("cpu:0", lines[0])
             self.assertIn(columns, lines[1])
             self.assertEqual([line.split()[0] for line in lines[2:]], ["dense.gguf", "model"])
-        self.assertIn("ended with", self.script("directory_speed.py", PROGRAM, gguf, "--device", "cpu:9", code=1))
+        lines = self.script("directory_speed.py", PROGRAM, self.folder / "none.gguf", gguf, "--loads", 1, "--tokens", 0, code=1).splitlines()
+        self.assertIn("ended with 4", lines[2])
+        self.assertEqual(lines[3].split()[0], "dense.gguf")
 
 
 if __name__ == "__main__":
