@@ -61,7 +61,7 @@ const std::map<std::string, std::uint64_t> hashes = {
     {"q4_z64.16x4.v1", 0x0d298a13bae96d8e},  {"q4_z128.16x4.v1", 0x2e42ffd8c8aa0413}, {"q8_z32.16x4.v1", 0xe56ed7aaa07f9278},
     {"q8_z128.16x4.v1", 0xb8ea9858ce7e4594}, {"q8_128.16x4.v1", 0x568a11541b6a9794},  {"f8_128.16x4.v1", 0xbe2f5a6a0e3ef648},
     {"nf4_64.16x8.v1", 0x7356ae77e6e72234},  {"fp4_64.16x8.v1", 0x7356ae77e6e72234},  {"f8_128.8x4.v1", 0xc558ea285d26fd93},
-    {"nf4_64.8x8.v1", 0x178fa46573bd10bd},   {"fp4_64.8x8.v1", 0x178fa46573bd10bd},   {"f8_128.16x4x2.v1", 0xbe2f5a6a0e3ef648},
+    {"nf4_64.8x4.v1", 0x8340ee6e6d94496e},   {"fp4_64.8x4.v1", 0x8340ee6e6d94496e},   {"f8_128.16x4x2.v1", 0xbe2f5a6a0e3ef648},
 };
 
 void check(const PackedSet& set) {

@@ -95,7 +95,7 @@ template <class Engine>
 }
 
 /// Tokens `first` and on, from element k = i on. An engine that multiplies a copy of the codes (copies) finds that of `length` elements
-/// in `copy`, if it is not null; the `starts` of others are in the rows.
+/// in `copy`, if it is not null; the `starts` are in the rows.
 template <class Engine>
 QUERN_AVX2_INLINE Tokens tokens_of(const PackedPart& part, std::int64_t first, std::int64_t count, std::int64_t i, std::int64_t length,
                                    float* copy) {
@@ -107,13 +107,13 @@ QUERN_AVX2_INLINE Tokens tokens_of(const PackedPart& part, std::int64_t first, s
     const ActivationRow row = activation_row(Engine::activations, rows, part.k);
     const auto* codes = reinterpret_cast<const Byte*>(row.codes) + i;
     const float *scales = row.scales + i / Engine::scale_block, *sums = row.sums + i / 32;
-    if constexpr (Engine::copies) {
-      auto* words = reinterpret_cast<std::int32_t*>(copy);
-      if (copy != nullptr) copy_codes<Engine>(codes, bytes, count, length, words);
-      return {codes, scales, sums, bytes, words, Engine::copy_words(length)};
-    } else {
-      return {codes, scales, sums, bytes, row.starts + Engine::first_start(part.k) + i / Engine::start_block, bytes / 4};
-    }
+    if constexpr (Engine::copies)
+      if (copy != nullptr) {
+        auto* words = reinterpret_cast<std::int32_t*>(copy);
+        copy_codes<Engine>(codes, bytes, count, length, words);
+        return {codes, scales, sums, bytes, words, Engine::copy_words(length)};
+      }
+    return {codes, scales, sums, bytes, row.starts + Engine::first_start(part.k) + i / Engine::start_block, bytes / 4};
   }
 }
 
