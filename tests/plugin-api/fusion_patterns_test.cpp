@@ -1,6 +1,8 @@
-// The patterns that fused kernels stand for (quern/sdk/fusion/patterns.hpp), on graphs of a few nodes; each condition that a pattern asks for is
+// The patterns that fused kernels stand for (quern/sdk/fusion/patterns.hpp, adapters.hpp), on graphs of a few nodes; each condition that a pattern asks for is
 // broken in turn.
 #include "quern/sdk/fusion/patterns.hpp"
+
+#include "quern/sdk/fusion/adapters.hpp"
 
 #include <gtest/gtest.h>
 
@@ -402,6 +404,69 @@ TEST(FusionPatterns, AttentionWhoseCacheAnotherReadsBeforeItIsNotFound) {
   AttentionLayer layer;
   layer.nodes[layer.rope_q].inputs.push_back(layer.keys);
   EXPECT_EQ(layer.refusal(), "another node before it reads its cache");
+}
+
+/// y = x weight + what the adapters of x's rows give.
+struct AdaptedLayer : SmallGraph {
+  std::uint32_t x = value({3, 64}), weight = value({32, 64}), pool = value({512}), table = value({2, 4}, QUERN_I32),
+                slot = value({3}, QUERN_I32), base = value({3, 32}), y = value({3, 32});
+  std::uint32_t product = node(QUERN_OP_MATMUL, {x, weight}, {base}),
+                adapted = node(QUERN_OP_LORA_MATMUL, {x, pool, table, slot, base}, {y});
+  AdaptedLayer() { kept = {x, weight, pool, table, slot, y}; }
+  const char* refusal() const {
+    Refusal why = nullptr;
+    const std::uint32_t found = quern::sdk::fusion::AdapterPattern<SmallGraph>(*this).adapted_product_of(adapted, &why);
+    EXPECT_EQ(found, why == nullptr ? product : none);
+    return why == nullptr ? "" : why;
+  }
+};
+
+TEST(FusionPatterns, AdaptersAreFoundBehindTheirProduct) { EXPECT_STREQ(AdaptedLayer().refusal(), ""); }
+TEST(FusionPatterns, AdaptersAreNotFoundWhereTheProductHasAnotherReader) {
+  AdaptedLayer layer;
+  layer.node(QUERN_OP_COPY, {layer.base}, {layer.value({3, 32})});
+  EXPECT_STREQ(layer.refusal(), "its product is read by another node too");
+}
+TEST(FusionPatterns, AdaptersAreNotFoundWhereTheHostSeesTheProduct) {
+  AdaptedLayer layer;
+  layer.kept.push_back(layer.base);
+  EXPECT_STREQ(layer.refusal(), "its product is read by another node too");
+}
+TEST(FusionPatterns, AdaptersAreNotFoundOfAnotherOperand) {
+  AdaptedLayer layer;
+  layer.nodes[layer.adapted].inputs[0] = layer.value({3, 64});
+  EXPECT_STREQ(layer.refusal(), "it reads another operand than its product");
+}
+TEST(FusionPatterns, AdaptersAreNotFoundWithoutAProduct) {
+  AdaptedLayer layer;
+  layer.nodes[layer.adapted].inputs.pop_back();
+  EXPECT_STREQ(layer.refusal(), "it adds to nothing");
+  AdaptedLayer of_copy;
+  of_copy.nodes[of_copy.product].op = QUERN_OP_COPY;
+  EXPECT_STREQ(of_copy.refusal(), "what it adds to is the result of no product");
+}
+TEST(FusionPatterns, AdaptersThatTheRunMakesAreNotFound) {
+  AdaptedLayer layer;
+  layer.node(QUERN_OP_COPY, {layer.x}, {layer.pool});
+  EXPECT_STREQ(layer.refusal(), "its adapters are made in the graph");
+}
+TEST(FusionPatterns, AdaptersOfAnOperandThatIsWrittenInPlaceAreNotFound) {
+  AdaptedLayer layer;
+  layer.node(QUERN_OP_COPY, {layer.weight}, {layer.x});
+  EXPECT_STREQ(layer.refusal(), "its operands or its result are written in place");
+}
+TEST(FusionPatterns, AdaptersInAStridedViewOrOf16BitsAreNotFound) {
+  AdaptedLayer strided;
+  strided.values[strided.table].tensor.strides[0] = 32;
+  EXPECT_STREQ(strided.refusal(), "its adapters are a strided view");
+  AdaptedLayer half;
+  half.values[half.y].tensor.dtype = QUERN_F16;
+  EXPECT_STREQ(half.refusal(), "its operands or its result are not f32");
+}
+TEST(FusionPatterns, AdaptersUnderAConditionStandAlone) {
+  AdaptedLayer layer;
+  layer.nodes[layer.product].invariant = true;
+  EXPECT_STREQ(layer.refusal(), "its rows must not depend on the batch");
 }
 
 }  // namespace

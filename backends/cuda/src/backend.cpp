@@ -191,7 +191,7 @@ CompiledPlan::CompiledPlan(Device& device, const quern_graph* host_graph, const 
   const std::string forced = forced_kernel(sdk::view(options.force_kernel), QUERN_UNSUPPORTED);
   capture = options.effort > 0;
   const bool alone = runs_alone(forced) || runs_alone(forced_kernel(sdk::host_option(device.host(), "force_kernel")));
-  compile(options.fusion == 1 && !alone, device.facts(), refused);
+  compile(host_graph, options.fusion == 1 && !alone, device.facts(), refused);
   if (forced.find(".cuda") != std::string::npos && !is_node_kernel(forced) && !has_kernel(forced))
     unsupported(concat("force_kernel is 'cuda:", forced, "', which this graph has no use for"));
   launches = static_cast<std::uint32_t>(infos.size());

@@ -18,15 +18,25 @@ constexpr std::uint32_t none = QUERN_NONE;
 constexpr int raw_codes = -1;   // f32, which each product quantises itself
 constexpr int raw_floats = -2;  // f32, for weights of f16 and bf16
 
+// Where in the counters of a run the words of adapters lie (kernels/adapters.cuh): attention and experts of one row count in the first half.
+constexpr std::uint64_t words_at = counter_bytes / 2, word_bytes = 8, most_parts = 3;
+constexpr std::uint64_t most_adapter_ranks = (counter_bytes - words_at - word_bytes) / word_bytes / most_parts;
+
+/// No adapter of the pool has a higher rank.
+std::uint64_t most_rank_of(const Graph& graph, std::uint32_t pool, std::uint32_t weight) {
+  const Tensor& w = graph.values[weight].tensor;
+  return static_cast<std::uint64_t>(graph.values[pool].tensor.elements() / std::max<std::int64_t>(1, std::max(w.dims[0], w.last())));
+}
+
 class FewRows : Fuser {
  public:
-  FewRows(const Graph& graph, std::uint32_t most_rows, const CardFacts& card) : Fuser(graph, card), most_rows_(most_rows) {
+  FewRows(const AdaptedGraph& graph, std::uint32_t most_rows, const CardFacts& card) : Fuser(graph, card), most_rows_(most_rows) {
     schedule_.most_rows = most_rows;
   }
 
   Schedule run() {
     judge_products();
-    rings_ = most_rows_ == 1 && rings_serve_all();
+    rings_ = most_rows_ == 1 && !adapted_.has_adapters() && rings_serve_all();
     find_norms();
     done_ = in_front_;
     find_operands();
@@ -36,11 +46,11 @@ class FewRows : Fuser {
     find_experts();
     if (!operands_.empty()) return emit_all();
     Schedule nothing;
-    nothing.alone = alone_in_all(graph_, [&](std::uint32_t n) {
+    nothing.alone = adapted_.in_host(alone_in_all(graph_, [&](std::uint32_t n) {
       const sdk::Alone own = why_left(n);
       return done_[n] || own.reason == sdk::fusion::missed ? sdk::Alone{n, "product", "no product of the graph takes int8 activations"}
                                                            : own;
-    });
+    }));
     return nothing;
   }
 
@@ -105,7 +115,7 @@ class FewRows : Fuser {
 
   /// Whether a product has a kernel that makes a front of its raw activations.
   bool takes_front(std::uint32_t product) const {
-    return form_of(product) < 0 && tensor(graph_.nodes[product].inputs[1]).last() <= most_raw;
+    return adapted_.adapter_of(product) == nullptr && form_of(product) < 0 && tensor(graph_.nodes[product].inputs[1]).last() <= most_raw;
   }
 
   std::uint64_t operand_bytes_of(std::uint32_t product, int form) const override {
@@ -131,9 +141,20 @@ class FewRows : Fuser {
       if (!at->second.filled) return at;
     return operands_.end();
   }
+  /// Products that read an operand.
+  std::vector<std::uint32_t> products_of(const Key& key) const {
+    std::vector<std::uint32_t> products;
+    for (const std::uint32_t n : readers(key.norm == none ? key.value : root(graph_.nodes[key.norm].outputs[0])))
+      if (is_product(n) && key_of(n) == key) products.push_back(n);
+    return products;
+  }
+  /// Whether one of them has adapters, which read the value in f32.
+  bool has_adapters(const Key& key) const {
+    return std::ranges::any_of(products_of(key), [&](std::uint32_t n) { return adapted_.adapter_of(n) != nullptr; });
+  }
   /// Whether all that reads a value are products that take these activations.
   bool served_by(std::uint32_t r, const Key& key) const {
-    return !kept(r) && std::ranges::all_of(readers(r), [&](std::uint32_t n) {
+    return !kept(r) && !has_adapters(key) && std::ranges::all_of(readers(r), [&](std::uint32_t n) {
       return (is_product(n) && root(graph_.nodes[n].inputs[0]) == r && key_of(n) == key) || (key.norm == n);
     });
   }
@@ -190,6 +211,7 @@ class FewRows : Fuser {
       // A product before it may store what another reads of the sum.
       const Key key = key_of(n);
       if (key.value != r || !takes_front(n) || is_layer_norm(key.norm)) return none;
+      if (has_adapters(key)) return none;
       return std::ranges::all_of(readers(r), [&](std::uint32_t user) { return user >= n || user == key.norm; }) ? n : none;
     }
     return none;
@@ -227,15 +249,51 @@ class FewRows : Fuser {
   struct Part {
     std::uint32_t weight, bias;
     std::int64_t first, rows;
+    const Adapter* adapter;
   };
   std::vector<Part> parts_of(const std::vector<std::uint32_t>& group) const {
     std::vector<Part> parts;
     for (const std::uint32_t n : group) {
       const Node& node = graph_.nodes[n];
-      parts.push_back({node.inputs[1], node.inputs.size() > 2 ? node.inputs[2] : none, 0, tensor(node.inputs[1]).dims[0]});
+      parts.push_back({node.inputs[1], node.inputs.size() > 2 ? node.inputs[2] : none, 0, tensor(node.inputs[1]).dims[0],
+                       adapted_.adapter_of(n)});
     }
     return parts;
   }
+  /// The adapters of a step's parts as its kernel takes them. `x`: the value of their operand.
+  std::function<Adapters(const StepContext&, Launcher&)> adapters_of(const std::vector<Part>& parts, std::uint32_t x, const Norm& norm,
+                                                                     bool early) const {
+    std::uint64_t most_rank = 0;
+    for (const Part& part : parts)
+      if (part.adapter != nullptr) most_rank = std::max(most_rank, most_rank_of(graph_, part.adapter->pool, part.weight));
+    return [=](const StepContext& context, Launcher& launcher) {
+      Adapters q{};
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (parts[i].adapter == nullptr) continue;
+        const Adapter& adapter = *parts[i].adapter;
+        const Tensor &pool = context.tensor(adapter.pool), &table = context.tensor(adapter.table);
+        q.part[i] = {pool.data,
+                     table.data,
+                     context.tensor(adapter.slot).data,
+                     static_cast<int>(pool.dtype),
+                     pool.elements(),
+                     table.dims[0],
+                     parts[i].first,
+                     context.tensor(parts[i].weight).dims[0],
+                     adapter.alpha};
+      }
+      q.x = context.tensor(x).data;
+      q.weight = context.address(norm.weight);
+      q.offset = norm.offset;
+      q.count = context.counters() + words_at;
+      q.words = q.count + word_bytes;
+      q.most_rank = static_cast<int>(most_rank);
+      q.early = early ? 1 : 0;
+      q.faults = launcher.faults();
+      return q;
+    };
+  }
+
   /// What a step makes of its products' results before it stores them.
   struct End {
     Residuals residuals;
@@ -257,7 +315,8 @@ class FewRows : Fuser {
     end.residuals.stored = graph_.nodes[first].outputs[0];
     if (const auto glu = glu_of_columns(first); glu && parts[0].rows % 64 == 0) {
       const std::int64_t half = parts[0].rows / 2;
-      parts = {{parts[0].weight, none, glu->gate, half}, {parts[0].weight, none, glu->up, half}};
+      const Part all = parts[0];
+      parts = {{all.weight, none, glu->gate, half, all.adapter}, {all.weight, none, glu->up, half, all.adapter}};
       gated(*glu);
       return end;
     }
@@ -279,12 +338,16 @@ class FewRows : Fuser {
     const Key key = key_of(first);
     ensure(key, first);
     std::vector<std::uint32_t> group{first};
-    // A warp takes two neighbouring rows, so that a part before another one has an even number of them.
-    const int alike_rows = key.form == 0 || key.form == raw_floats ? 2 : 16;
-    const auto even = [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dims[0] % alike_rows == 0; };
-    // kernels/stream.cu, which raw activations need, has whole tiles of the last part too.
+    // A warp takes two neighbouring rows, so that a part before another one has an even number of them. kernels/stream.cu, which raw
+    // activations and adapters need, has whole tiles, of the last part too.
+    const bool by_stream = key.form == raw_codes || has_adapters(key);
+    const int alike_rows = !by_stream && (key.form == 0 || key.form == raw_floats) ? 2 : 16;
+    const auto even = [&](std::uint32_t n) {
+      const Tensor& b = tensor(graph_.nodes[n].inputs[1]);
+      return b.dims[0] % alike_rows == 0 && (!by_stream || (blocks_of(b).aligned != 0 && stream_serves(b.dtype, b.last(), card_)));
+    };
     for (std::uint32_t n = first + 1; n < graph_.nodes.size() && group.size() < 3 && even(n - 1) && !done_[n] && is_product(n) &&
-                                      key_of(n) == key && (key.form != raw_codes || even(n));
+                                      key_of(n) == key && (!by_stream || even(n));
          ++n)
       group.push_back(n);
     for (const std::uint32_t n : group) done_[n] = true, groups_[n] = {first, group.size()};
@@ -305,6 +368,8 @@ class FewRows : Fuser {
       for (const std::uint32_t n : group) outputs.push_back(graph_.nodes[n].outputs[0]);
     std::string kernel = group.size() == 3 ? "gemv.three.cuda" : end.kernel;
     if (start.front.kind != front_none) kernel.insert(0, start.front.kind == front_sum ? "norm.add." : "layer_norm.");
+    const bool adapted = std::ranges::any_of(parts, [](const Part& part) { return part.adapter != nullptr; });
+    if (adapted) kernel.insert(kernel.size() - 5, ".adapters");
     if (post.any) kernel.insert(kernel.size() - 5, ".quantise");
     const Operand in = operands_.at(key);
     const Norm norm = norm_of(key);
@@ -315,12 +380,16 @@ class FewRows : Fuser {
                       {residuals.first, residuals.second, post.norm.weight, start.norm.weight, start.norm.bias, start.added});
     if (store) step.writes = outputs;
     if (start.sum != none) step.writes.push_back(start.sum);
-    const bool raw = key.form < 0, settles = raw && !settled_;
+    const bool raw = key.form < 0, settles = raw && !settled_, early = settled_;
     settled_ = settled_ || raw;
     if (raw) step.reads.insert(step.reads.end(), {start.raw, norm.weight});
     else step.extras = {in.slot};
     if (post.any) step.extras.push_back(post.operand.slot);
-    step.emit = [=, rows_of = graph_.nodes[first].inputs[0]](const StepContext& context, Launcher& launcher) {
+    for (const Part& part : parts)
+      if (part.adapter != nullptr) step.reads.insert(step.reads.end(), {part.adapter->pool, part.adapter->table, part.adapter->slot});
+    if (adapted) step.reads.insert(step.reads.end(), {key.value, norm.weight});
+    step.emit = [=, rows_of = graph_.nodes[first].inputs[0],
+                 adapters = adapters_of(parts, key.value, norm, early)](const StepContext& context, Launcher& launcher) {
       GemvParams p{};
       p.parts = static_cast<int>(parts.size());
       for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -350,8 +419,10 @@ class FewRows : Fuser {
       input.front.added = context.address(start.added);
       input.front.sum = context.address(start.sum);
       if (by_rings && launch_rings(p, input, launcher)) return;
-      if (!raw) return launch_gemv(p, false, launcher);
-      if (!launch_tiles(p, false, launcher, input)) throw Failure(QUERN_INTERNAL, "a product of one row was fused that has no kernel");
+      if (!raw && !adapted) return launch_gemv(p, false, launcher);
+      const Adapters of_parts = adapted ? adapters(context, launcher) : Adapters{};
+      if (!launch_tiles(p, false, launcher, input, adapted ? &of_parts : nullptr))
+        throw Failure(QUERN_INTERNAL, "a product of one row was fused that has no kernel");
     };
   }
 
@@ -500,11 +571,29 @@ class FewRows : Fuser {
   std::map<std::uint32_t, std::uint32_t> fronts_;  // of products that make a sum: its add node
 };
 
+/// Why a product of one row is no kernel with its adapters: kernels/stream.cu alone takes them.
+Refusal why_no_adapters(const Graph& graph, const Node& product, const Node& lora_matmul, const CardFacts& card) {
+  const Tensor& b = graph.values[product.inputs[1]].tensor;
+  if (!product.int8_allowed()) return "the numerics of its product allow no int8 activations";
+  if (!has_int8_kernel(b) || blocks_of(b).aligned == 0 || !stream_serves(b.dtype, b.last(), card))
+    return "no kernel that adds adapters takes its product's dtype, shape or layout, or the card";
+  if (b.dims[0] % 16 != 0) return "the weights of its product are no whole tiles of 16 rows";
+  const bool room = most_rank_of(graph, lora_matmul.inputs[1], product.inputs[1]) <= most_adapter_ranks;
+  return room ? nullptr : "its adapters may have higher ranks than a kernel has room for";
+}
+
 }  // namespace
 
-Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows, const CardFacts& card) {
+Schedule decode_schedule(const Graph& graph, const quern_graph* given, std::uint32_t most_rows, const CardFacts& card) {
   if (graph.source.symbols.empty()) return without_symbols(graph);  // Plan::schedule_for chooses by extents
-  return FewRows(graph, most_rows, card).run();
+  if (most_rows > 1) return FewRows(AdaptedGraph(graph, "no kernel of several rows adds adapters to its product"), most_rows, card).run();
+  const auto adapted =
+      std::make_shared<const AdaptedGraph>(graph, given, [&](const Graph& host, const Node& product, const Node& lora_matmul) {
+        return why_no_adapters(host, product, lora_matmul, card);
+      });
+  Schedule schedule = FewRows(*adapted, most_rows, card).run();
+  schedule.graph = adapted;
+  return schedule;
 }
 
 }  // namespace quern::cuda

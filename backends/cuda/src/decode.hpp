@@ -6,6 +6,7 @@
 //   - GLUs, other activations, residual sums, and the quantising of what the next product reads are the epilogues of products
 //   - a sum with a norm behind a product, and a layer norm, are made by the next product (one row), or are one kernel that quantises too
 //   - parts may be columns of one product: queries, keys and values, gate and up
+//   - with one row: adapters of products are further columns of their dot products, and the blocks of the product make what those multiply
 //   - of few pairs of experts: gate, up and GLU are one kernel, and down, weighted sum and residual another
 //   - with one row: rotating queries and keys, writing keys and values, and attention are one kernel
 #pragma once
@@ -14,7 +15,7 @@
 
 namespace quern::cuda {
 
-/// For runs of up to `most_rows` rows (1 to 8). Empty where nothing of the graph can be fused.
-Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows, const CardFacts& card);
+/// For runs of up to `most_rows` rows (1 to 8). Empty where nothing of the graph can be fused. `given`: what `graph` was read from.
+Schedule decode_schedule(const Graph& graph, const quern_graph* given, std::uint32_t most_rows, const CardFacts& card);
 
 }  // namespace quern::cuda

@@ -266,14 +266,24 @@ bool Fuser::is_given(const Attention& what, const Node& node) const {
 }
 
 Schedule Fuser::emit_all() {
-  Schedule general = general_schedule(graph_);
+  Schedule general = general_schedule(adapted_.host());
   std::vector<std::uint32_t> left;
   for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-    if (done_[n] || emit(n)) continue;
+    if (done_[n]) continue;
+    const std::size_t first = schedule_.steps.size();
+    if (emit(n)) {
+      for (std::size_t s = first; s < schedule_.steps.size(); ++s) {
+        Step& step = schedule_.steps[s];
+        step.first_node = adapted_.in_host(step.first_node);
+        step.nodes = adapted_.in_host(step.nodes);
+      }
+      continue;
+    }
     left.push_back(n);
-    schedule_.steps.push_back(std::move(general.steps[n]));
+    for (const std::uint32_t of_host : adapted_.in_host(std::vector{n})) schedule_.steps.push_back(std::move(general.steps[of_host]));
   }
   for (const std::uint32_t n : left) schedule_.alone.push_back(why_left(n));
+  schedule_.alone = adapted_.in_host(std::move(schedule_.alone));
   return std::move(schedule_);
 }
 

@@ -5,6 +5,7 @@
 // (the virtual functions) and launches them: decode.cpp for few rows, wide.cpp for more.
 #pragma once
 
+#include "adapted_graph.hpp"
 #include "fusion.hpp"
 #include "quern/sdk/fusion/rules.hpp"
 
@@ -16,9 +17,14 @@ class Fuser : protected Uses {
  protected:
   static constexpr std::uint32_t none = QUERN_NONE;
 
-  Fuser(const Graph& graph, const CardFacts& card)
-      : Uses(graph), done_(graph.nodes.size(), false), in_front_(graph.nodes.size(), false), groups_(graph.nodes.size()), card_(card) {
-    for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) stored_.push_back(n);
+  Fuser(const AdaptedGraph& adapted, const CardFacts& card)
+      : Uses(adapted.graph()),
+        adapted_(adapted),
+        done_(graph_.nodes.size(), false),
+        in_front_(graph_.nodes.size(), false),
+        groups_(graph_.nodes.size()),
+        card_(card) {
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) stored_.push_back(n);
   }
   virtual ~Fuser() = default;
 
@@ -144,9 +150,11 @@ class Fuser : protected Uses {
   Refusal why_no_end(std::uint32_t activation) const;
   Refusal why_no_expert_layer(std::uint32_t node) const;
   Refusal why_no_few_experts(std::uint32_t node) const;
+  Refusal why_no_adapters(std::uint32_t n) const { return adapted_.why_not(n); }
   void emit_expert_glu(std::uint32_t glu);
   void emit_expert_sum(std::uint32_t combine);
 
+  const AdaptedGraph& adapted_;
   std::vector<bool> done_;
   std::vector<bool> in_front_;         // norms that products read through
   std::vector<std::uint32_t> stored_;  // the node at whose place the step stands that stores the sum of this one

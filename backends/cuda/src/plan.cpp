@@ -37,7 +37,7 @@ struct Plan::Unfused {
   std::vector<sdk::Alone> other;  // where each of them is served, but not with these extents beside it
 };
 
-void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused) {
+void Plan::compile(const quern_graph* given, bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused) {
   graph.require_runnable(refused);
   schedules.push_back(general_schedule(graph));
   written.assign(graph.values.size(), false);
@@ -65,8 +65,8 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
     Schedule mixed = matrices ? mixed_schedule(graph, card) : Schedule{};
     const bool mixed_serves_few = !mixed.steps.empty() && mixed.least_rows <= 2;
     if (!mixed.steps.empty()) schedules.push_back(std::move(mixed));
-    if (!mixed_serves_few) take(decode_schedule(graph, 8, card), unfused.few);
-    take(decode_schedule(graph, 1, card), unfused.one);
+    if (!mixed_serves_few) take(decode_schedule(graph, given, 8, card), unfused.few);
+    take(decode_schedule(graph, given, 1, card), unfused.one);
   }
   for (Schedule& schedule : schedules) schedule.place(graph);
   std::string reason;

@@ -25,8 +25,8 @@ struct Plan {
   mutable const Instance* without_graphs = nullptr;
 
   explicit Plan(const quern_graph* host_graph) : graph(host_graph) {}
-  /// Makes schedules. Throws Failure(UNSUPPORTED) after filling `refused`.
-  void compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused);
+  /// Makes schedules of the graph that was given. Throws Failure(UNSUPPORTED) after filling `refused`.
+  void compile(const quern_graph* given, bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused);
   /// Opens cuBLASLt where a schedule takes it, and takes its version into numerics_key.
   void add_library(Gpu& gpu);
   std::uint64_t scratch_bytes() const;

@@ -7,6 +7,7 @@
 #include "quern/sdk/told_schedules.hpp"
 
 #include <functional>
+#include <memory>
 
 namespace quern::cuda {
 
@@ -51,6 +52,8 @@ struct Step {
   std::function<void(const StepContext&, Launcher&)> emit;
 };
 
+class AdaptedGraph;
+
 struct Schedule {
   std::vector<Step> steps;                                          // none: it serves nothing
   std::vector<sdk::Alone> alone;                                    // nodes that no rule took, and why; without steps every node
@@ -59,6 +62,8 @@ struct Schedule {
   std::vector<std::vector<std::uint32_t>> dense;                    // weights of each product of many rows: 16-bit copies help
   std::uint32_t outputs_symbol = QUERN_NONE, most_prompt_rows = 0;  // not 0: more rows only where a fourth of them and more have outputs
   std::uint32_t most_rows = 0;  // serves runs whose ranged extents (with rows_symbol: that of it) are all at most this; 0: any
+
+  std::shared_ptr<const AdaptedGraph> graph;  // that its steps refer to, where it is not the host's
 
   bool serves(const std::vector<std::int64_t>& extents) const;
 

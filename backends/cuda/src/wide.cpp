@@ -22,7 +22,7 @@ constexpr float gate_scale = 16;              // gate and up of f16 products are
 class ManyRows : Fuser {
  public:
   /// `mixed`: products by kernels/mixed.cu, which that card has.
-  ManyRows(const Graph& graph, const CardFacts& card, bool mixed) : Fuser(graph, card), mixed_(mixed) {}
+  ManyRows(const AdaptedGraph& graph, const CardFacts& card, bool mixed) : Fuser(graph, card), mixed_(mixed) {}
 
   Schedule run() {
     choose_symbol();
@@ -518,16 +518,18 @@ class ManyRows : Fuser {
   std::map<std::uint32_t, std::vector<std::uint32_t>> attention_of_queries_;  // by the product that makes them
 };
 
+AdaptedGraph as_given(const Graph& graph) { return AdaptedGraph(graph, "no kernel of many rows adds adapters to its product"); }
+
 }  // namespace
 
 Schedule wide_schedule(const Graph& graph, const CardFacts& card) {
   if (graph.source.symbols.empty()) return without_symbols(graph);
-  return ManyRows(graph, card, false).run();
+  return ManyRows(as_given(graph), card, false).run();
 }
 
 Schedule mixed_schedule(const Graph& graph, const CardFacts& card) {
   if (graph.source.symbols.empty()) return without_symbols(graph);
-  return ManyRows(graph, card, true).run();
+  return ManyRows(as_given(graph), card, true).run();
 }
 
 }  // namespace quern::cuda

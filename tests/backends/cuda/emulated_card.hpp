@@ -33,6 +33,7 @@ struct uint4 {
 struct float4 {
   float x, y, z, w;
 };
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 inline uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
 inline float __uint_as_float(u32 bits) { return std::bit_cast<float>(bits); }
@@ -130,6 +131,19 @@ inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x));
 
 inline float from_half(u16 h) { return static_cast<float>(std::bit_cast<_Float16>(h)); }
 inline u16 to_half(float f) { return std::bit_cast<u16>(static_cast<_Float16>(f)); }
+template <class T>
+T __ldcg(const T* p) {
+  return *p;
+}
+inline void store_word(u64* p, u64 v) { std::atomic_ref(*p).store(v); }
+inline u64 load_word(const u64* p) { return std::atomic_ref(*const_cast<u64*>(p)).load(); }
+/// Counts to `last` and begins anew.
+inline u32 atomicInc(u32* p, u32 last) {
+  std::atomic_ref count(*p);
+  u32 before = count;
+  while (!count.compare_exchange_weak(before, before >= last ? 0 : before + 1)) {}
+  return before;
+}
 inline uint4 load_stream(const void* p) { return *static_cast<const uint4*>(p); }
 
 inline u64 smem(const void* p) { return reinterpret_cast<u64>(p); }

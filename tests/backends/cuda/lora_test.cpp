@@ -1,5 +1,5 @@
 // lora_matmul's kernels (lora.cu) over a card in plain C++ (emulated_card.hpp): what they compute, for every way to lie in memory, and that a row has
-// the same bits alone, in a tile of rows of one adapter, and in one of several.
+// the same bits alone, in a tile of rows of one adapter, and in one of several. And what adapters are in the products of one row (adapters.cuh).
 #include <lora.cu>
 
 #include <gtest/gtest.h>
@@ -122,6 +122,96 @@ TEST(CudaLora, RowsHaveTheirAdaptersInAnyLayout) {
   }
   expect_exact({40, 260, F16, 8, true}, {2, 2, 2});
   expect_exact({5, 1, F32, 3, false}, {none});
+}
+
+/// Products of one row with adapters (adapters.cuh): what a block makes of low, and what a warp adds to the dot products of two outputs.
+struct ProductParams {
+  Adapters q;
+  int k, outputs;
+  Address y;  // f32 [3][outputs]
+};
+void make_low_of_row(ProductParams p) {
+  static AdaptersShared s;
+  FirstRank<256> first;
+  const int thread = static_cast<int>(threadIdx.x);
+  find_adapters(p.q, s, p.k, thread);
+  __syncthreads();
+  first.ask(p.q, s, p.k, thread);
+  make_low(p.q, s, first, p.k, thread, [] { __syncthreads(); });
+}
+void add_low_to_row(ProductParams p) {
+  static AdaptersShared s;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
+  find_adapters(p.q, s, p.k, thread);
+  __syncthreads();
+  for (int part = 0; part < 3; ++part)
+    for (int output = static_cast<int>(blockIdx.x) * 8 + warp; output < p.outputs; output += static_cast<int>(gridDim.x) * 8) {
+      const float y = warp_sum(times_low(p.q, s, part, output, lane, row_of_b(p.q, s, part, output, lane)));
+      if (lane == 0) at<float>(p.y)[part * p.outputs + output] = y;
+    }
+  leave_words(p.q, s, gridDim.x * 8, lane);
+}
+
+/// A row of three products of one operand, each with a pool of its own, the last without adapters.
+struct AdaptedRow {
+  std::vector<Adapted> parts;
+  std::vector<float> weight, y;
+  std::vector<u64> words;
+  ProductParams p{};
+  int fault = 0;
+  u32 count = 0;
+
+  AdaptedRow(const Shape2& s, int slot) {
+    parts.reserve(2);
+    for (int part = 0; part < 2; ++part) parts.emplace_back(s, std::vector{part == 0 ? slot : 1});
+    p.k = static_cast<int>(s.k), p.outputs = static_cast<int>(s.n);
+    for (int i = 0; i < p.k; ++i) weight.push_back(static_cast<float>(i % 5 - 2) / 2);
+    y.assign(3 * s.n, -77.0f), words.assign(3 * 32, 0);
+    for (int part = 0; part < 2; ++part) {
+      const LoraParams& of = parts[part].p;
+      p.q.part[part] = {at_of(parts[part], s), of.table, at_of(parts[part].slots), of.pool_dtype, of.pool_count, of.slots, 0, s.n, 2};
+    }
+    p.q.x = at_of(parts[0].x), p.q.weight = at_of(weight), p.q.offset = 1;
+    p.q.words = at_of(words), p.q.count = reinterpret_cast<Address>(&count), p.q.most_rank = 32;
+    p.q.faults = reinterpret_cast<Address>(&fault);
+    p.y = at_of(y);
+  }
+  template <class T>
+  static Address at_of(std::vector<T>& of) {
+    return reinterpret_cast<Address>(of.data());
+  }
+  static Address at_of(Adapted& part, const Shape2& s) { return s.dtype == F32 ? at_of(part.pool) : at_of(part.pool16); }
+  void run(u32 blocks) {
+    run_emulated(make_low_of_row, blocks, 1, p);
+    run_emulated(add_low_to_row, 2, 1, p);
+  }
+  double wanted(const Shape2& s, int part, i64 n) const {
+    if (part == 2 || parts[part].slots[0] == none || parts[part].slots[0] == stray) return 0;
+    const Adapted& of = parts[part];
+    const int* row = &of.table[of.slots[0] * 4];
+    double sum = 0;
+    for (i64 r = 0; r < row[2]; ++r) {
+      double low = 0;
+      for (i64 i = 0; i < s.k; ++i)
+        low += static_cast<double>(of.pool[row[0] + r * s.k + i]) * static_cast<double>(parts[0].x[i] * (weight[i] + 1));
+      sum += low * static_cast<double>(of.pool[row[1] + n * row[2] + r]);
+    }
+    return sum;
+  }
+};
+
+TEST(CudaLora, ProductsOfOneRowAddWhatTheirBlocksMake) {
+  for (const int slot : {0, 1, 2, none, stray})
+    for (const Shape2& s : {Shape2{64, 40, F32, 4, false}, Shape2{2052, 9, F16, 3, false}, Shape2{64, 33, BF16, 3, false}}) {
+      SCOPED_TRACE(testing::Message() << "slot " << slot << ", k " << s.k << ", dtype " << s.dtype);
+      AdaptedRow row(s, slot);
+      row.run(slot == 2 ? 32 : 3);  // more blocks than ranks, or several ranks a block
+      for (int part = 0; part < 3; ++part)
+        for (i64 n = 0; n < s.n; ++n) ASSERT_EQ(row.y[part * s.n + n], row.wanted(s, part, n)) << "part " << part << ", output " << n;
+      EXPECT_EQ(row.fault != 0, slot == stray);
+      EXPECT_EQ(row.count, 0u);
+      EXPECT_EQ(row.words, std::vector<u64>(row.words.size())) << "they stay zeros for the next step";
+    }
 }
 
 TEST(CudaLora, ARowHasTheSameBitsAloneAndInATile) {

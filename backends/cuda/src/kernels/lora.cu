@@ -8,20 +8,14 @@
 //
 // Rows of a tile with one adapter read it once. In other tiles each row has its own turn. A sum has one order, so a row has the same bits in any batch.
 #include "lora.hpp"
+#include "adapters.cuh"
 #include "strided.cuh"
 
-struct Adapter {
-  i64 a, b, rank;
-  float scale;
-};
 enum { NO_ADAPTER = -1 };
 
 /// The adapter of table row `slot`; false where it does not lie in the pool.
 DEV bool read_adapter(const LoraParams& p, i64 slot, Adapter& adapter) {
-  const int* row = at<const int>(p.table) + slot * 4;
-  adapter = {row[0], row[1], row[2], p.alpha * __int_as_float(row[3])};
-  return adapter.a >= 0 && adapter.b >= 0 && adapter.rank >= 0 && adapter.a + adapter.rank * p.k <= p.pool_count &&
-         adapter.b + adapter.rank * p.n <= p.pool_count;
+  return read_adapter(at<const int>(p.table) + slot * 4, p.alpha, p.k, p.n, p.pool_count, adapter);
 }
 DEV int slot_of(const LoraParams& p, i64 t) { return *reinterpret_cast<const int*>(at<const char>(p.slot.data) + t * p.slot.strides[0]); }
 /// The adapter of row t; false: it has none, `stray` where it should have one.

@@ -147,6 +147,23 @@ struct GemvParams {
   int activation;     // Activation; without glu: of part 0 and its bias, where there is no residual
   Address residual2;  // as residual
 };
+/// The adapters of a part of a product, as lora_matmul takes them: see adapters.cuh.
+struct AdapterPart {
+  Address pool, table, slot;  // table i32 [slots][4]: offsets of A and B, rank, bits of the scale; 0: the part has none
+  int pool_dtype;
+  long long pool_count, slots;
+  long long first, rows;  // of B: the row of the part's first output, and all
+  float alpha;
+};
+struct Adapters {
+  AdapterPart part[3];
+  Address x, weight;  // f32 [k]: what A multiplies, times weight + offset; weight or 0
+  float offset;
+  Address words, count;  // u64 [parts][most_rank] and u32: zeros before and after
+  int most_rank;
+  int early;  // 1: no kernel of the run that may not have ended makes or brings slots, tables and pools
+  Address faults;
+};
 /// The same for tiles.cu: how much of W a block of threads has under way.
 struct TilesParams {
   GemvParams g;    // rounds is not read
@@ -166,6 +183,7 @@ struct TilesParams {
   int rows;     // 16, 8, 4 or 2: a stage is so many whole rows without gaps, one copy a piece (two under glu), `chunks` of them a tile
   int settles;  // 1: the next kernel starts only when all before this one are done
   Front front;  // of raw
+  Adapters adapters;  // of stream_adapted_1 and its kind
 };
 /// The same of one row for rings.cu: weights of f16 and bf16 take f32 activations, others int8 ones.
 struct RingParams {

@@ -8,11 +8,13 @@
 //            piece of a stage, the first before the kernel before has ended: the multiprocessor takes 60 cycles for each, whatever its length
 //   lanes    those of dot.cuh: 64 weights of a K format or a block of 32; one read of the activations serves both rows
 //   banks    chunk t (16 bytes) of the activations lies at t ^ bit 3 of t ^ 6 x bit 4 of t: lanes 16, 32 or 64 elements apart share none
+//   adapters kernels of their own, too: see adapters.cuh
 //   general  kernels of their own for what few models have: fronts (front.cuh), activations other than SwiGLU, two residuals. Their code would
 //            lie between the products of all others
 //   why not  the matrix units: with one row of activations seven of eight sums are thrown away and still scaled: 4 instructions a weight
 //            against 1 (H200, ncu: 11.4 M instructions for gate and up of a 7B Q4_K, 35 us)
 #include "activation.cuh"
+#include "adapters.cuh"
 #include "dot.cuh"
 #include "front.cuh"
 #include "quantise.cuh"
@@ -27,6 +29,7 @@ struct StreamShared {
   float partial[TEAMS * WARPS];  // each warp's part of the sum of squares
   float factor[TEAMS * (WARPS + 1)];  // of each warp's results: registers are scarce
   FrontSums<TEAMS * WARPS> front;
+  AdaptersShared adapters;
 };
 static_assert(sizeof(StreamShared) <= tiles_fixed_bytes, "the host leaves less room");
 
@@ -173,8 +176,8 @@ DEV float shared_sum(const float* parts, int count) {
 }
 
 /// 32 outputs of a block at a time, which are quantised for the next product; or tiles of 16 rows, spread over all teams of the grid.
-/// SHARES: several warps may have a row between them, p.rows is any; else it is 16.
-template <bool QUANTISES, bool SHARES, bool GENERAL = false> DEV void stream(const TilesParams& p, char* memory) {
+/// SHARES: several warps may have a row between them, p.rows is any; else it is 16. ADAPTED: some part has adapters; then there is no front.
+template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = false> DEV void stream(const TilesParams& p, char* memory) {
   StreamShared& s = *reinterpret_cast<StreamShared*>(memory);
   const GemvParams& g = p.g;
   const int team = threadIdx.x / TEAM, warp = threadIdx.x % TEAM >> 5, lane = threadIdx.x & 31, thread = (team * WARPS + warp) * 32 + lane;
@@ -198,7 +201,19 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false> DEV void stream(con
   float acc[2][1] = {};
   int slot = 0;
   u32 parity = 0;
+  const Adapters& adapters = p.adapters;
+  FirstRank<COMPUTING> first_rank;
+  const auto find = [&] {
+    find_adapters(adapters, s.adapters, g.k, thread);
+    meet<COMPUTING>();
+    first_rank.ask(adapters, s.adapters, g.k, thread);
+  };
+  if (ADAPTED && adapters.early) find();
   take_input<GENERAL>(p, s, codes, meta, thread);
+  if (ADAPTED) {
+    if (!adapters.early) find();
+    make_low(adapters, s.adapters, first_rank, g.k, thread, [] { meet<COMPUTING>(); });
+  }
   meet<COMPUTING>();
   float square_sum = 0.0f;
 #pragma unroll
@@ -226,6 +241,12 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false> DEV void stream(con
       for (int chunk = 0; chunk < shares; ++chunk) {
         const int share = ((warp >> __popc(rows / 2 - 1)) + chunk) & (shares - 1);
         const u32 row = first + chunk * outputs;
+        const int other = g.glu ? 1 : 0;  // part and row of the second, from the first on
+        float of_own = 0.0f, of_other = 0.0f;
+        if (ADAPTED && share == 0) {
+          of_own = row_of_b(adapters, s.adapters, part, row + r, lane);
+          of_other = row_of_b(adapters, s.adapters, part + other, row + r + 1 - other, lane);
+        }
         barrier_wait(&full[slot], parity);
 #define CALL(F) stage_dots<F>(p, p.pieces[part], share, shares, r, row, stages + slot * p.stage_bytes, codes, meta, acc)
         FOR_FORMAT(q.w.dtype)
@@ -235,6 +256,10 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false> DEV void stream(con
         if (++slot == p.stages) {
           slot = 0;
           parity ^= 1;
+        }
+        if (ADAPTED && share == 0) {
+          acc[0][0] += times_low(adapters, s.adapters, part, row + r, lane, of_own);
+          acc[1][0] += times_low(adapters, s.adapters, part + other, row + r + 1 - other, lane, of_other);
         }
         a = warp_sum(acc[0][0]);
         b = warp_sum(acc[1][0]);
@@ -275,6 +300,7 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false> DEV void stream(con
       if (lane == 0) at<float>(g.out.sums)[out_group] = squares;
     }
   }
+  if (ADAPTED) leave_words(adapters, s.adapters, gridDim.x * TEAMS * WARPS, lane);
 }
 #endif
 
@@ -306,5 +332,29 @@ extern "C" __global__ void __launch_bounds__(576, 1) stream_general_quantise_1(c
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
   stream<true, true, true>(p, memory);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(576, 1) stream_adapted_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  stream<false, true, false, true>(p, memory);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(576, 1) stream_adapted_quantise_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  stream<true, true, false, true>(p, memory);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(576, 1) stream_adapted_general_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  stream<false, true, true, true>(p, memory);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(576, 1) stream_adapted_general_quantise_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  stream<true, true, true, true>(p, memory);
 #endif
 }

@@ -31,7 +31,8 @@ constexpr std::int64_t most_raw = 8192;  // elements
 
 /// The same product by kernels/tiles.cu or kernels/stream.cu, where the card and the shapes allow it; whether it was launched. What is
 /// allowed does not depend on the number of activation rows; nor do the bits of a row, where they must be invariant.
-bool launch_tiles(const GemvParams& p, bool invariant, Launcher& launcher, const RawInput& raw = {});
+/// `adapters`: of one row, in parts of whole tiles of 16 rows that stream_serves() takes, without a front; null: none.
+bool launch_tiles(const GemvParams& p, bool invariant, Launcher& launcher, const RawInput& raw = {}, const Adapters* adapters = nullptr);
 /// Whether kernels/stream.cu takes one row of f32 and quantises it itself, of parts in whole tiles of 16 rows (under glu 8).
 bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card);
 /// Whether it serves `rows` rows of activations, for weights of f16 or bf16, which have no other kernel with rounded activations.

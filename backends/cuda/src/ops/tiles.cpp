@@ -67,7 +67,7 @@ bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card) {
          stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, true) <= card.shared_limit;
 }
 
-bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const RawInput& raw) {
+bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const RawInput& raw, const Adapters* adapters) {
   if (!launcher.card().has_bulk_copies() || g.k % 64 != 0) return false;
   const std::int64_t limit = launcher.gpu().facts().shared_limit;
   std::int64_t unit = 32, tiles = 0, whole = 0;
@@ -105,6 +105,7 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
     }
   }
   if (!stream && tiles_fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
+  if (adapters != nullptr && (!stream || raw.front.kind != front_none)) return false;
   if (raw.x != 0 && (!stream || (raw.front.kind != front_none && g.k > most_raw))) return false;
   std::int64_t grid = 0;
   if (g.out.codes != 0 && g.part[0].rows % 32 != 0) return false;
@@ -115,6 +116,7 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
     p.raw_norm = raw.norm ? 1 : 0;
     p.settles = raw.settles ? 1 : 0;
     p.front = raw.front;
+    if (adapters != nullptr) p.adapters = *adapters;
     std::int64_t team_tiles = 0;
     if (g.out.codes != 0) {
       p.subtiles = g.glu != 0 ? 4 : 2;  // 32 outputs
@@ -165,7 +167,13 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   const auto shared = static_cast<unsigned>(fixed + (stream ? 2 : 1) * p.stages * stage);
   // Where no row is long, a kernel that can share none: each kernel of a step is short. Other models keep to one kernel, whose code is there.
   const bool brief = g.out.codes == 0 && p.rows == rows && g.k < 2048;
-  if (stream && is_general(g, raw))
+  if (adapters != nullptr) {
+    const bool general = is_general(g, raw);
+    launcher.launch(g.out.codes != 0 ? general ? kernels::stream_adapted_general_quantise_1 : kernels::stream_adapted_quantise_1
+                    : general        ? kernels::stream_adapted_general_1
+                                     : kernels::stream_adapted_1,
+                    {grid, 1, 1}, 576, p, shared);
+  } else if (stream && is_general(g, raw))
     launcher.launch(g.out.codes != 0 ? kernels::stream_general_quantise_1 : kernels::stream_general_1, {grid, 1, 1}, 576, p, shared);
   else if (stream)
     launcher.launch(brief              ? kernels::stream_short_1

@@ -1,0 +1,55 @@
+// A graph in which products and the adapters behind them are one node each, for schedules whose kernels make both.
+//
+// Such a product stores what lora_matmul stores; the node of that is gone, so that rules of fusion see what is behind it. Values keep their numbers,
+// nodes do not: a schedule is told in the numbers of the host's graph (in_host).
+#pragma once
+
+#include "quern/sdk/fusion/adapters.hpp"
+#include "schedule.hpp"
+
+#include <memory>
+
+namespace quern::cuda {
+
+/// What lora_matmul says of the adapters of a product.
+struct Adapter {
+  std::uint32_t node;  // of the host's graph
+  std::uint32_t pool, table, slot;
+  float alpha;
+};
+
+class AdaptedGraph {
+ public:
+  using Refusal = sdk::fusion::Refusal;
+  using WhyNoKernel = std::function<Refusal(const Graph& graph, const Node& product, const Node& lora_matmul)>;
+
+  /// The host's graph as it is. `why`: what is said of its adapters.
+  AdaptedGraph(const Graph& host, Refusal why);
+  /// `given`: what `host` was read from. `why_no_kernel`: why kernels take no adapters for a product; null where they do.
+  AdaptedGraph(const Graph& host, const quern_graph* given, const WhyNoKernel& why_no_kernel);
+  AdaptedGraph(const AdaptedGraph&) = delete;
+  AdaptedGraph& operator=(const AdaptedGraph&) = delete;
+
+  const Graph& host() const noexcept { return host_; }
+  const Graph& graph() const noexcept { return own_ == nullptr ? host_ : *own_; }
+  /// Of a product with adapters; null: it has none.
+  const Adapter* adapter_of(std::uint32_t node) const { return adapters_.contains(node) ? &adapters_.at(node) : nullptr; }
+  bool has_adapters() const noexcept { return !adapters_.empty(); }
+  /// Why a node that is lora_matmul here too is not one with its product.
+  Refusal why_not(std::uint32_t node) const { return refusals_.contains(node) ? refusals_.at(node) : why_; }
+  /// Node of the host's graph: of a product with adapters, the product.
+  std::uint32_t in_host(std::uint32_t node) const { return nodes_.empty() ? node : nodes_[node]; }
+  /// In place of nodes of this graph, those of the host's that they stand for.
+  std::vector<std::uint32_t> in_host(const std::vector<std::uint32_t>& nodes) const;
+  std::vector<sdk::Alone> in_host(std::vector<sdk::Alone> alone) const;
+
+ private:
+  const Graph& host_;
+  std::unique_ptr<Graph> own_;        // null: host_
+  std::vector<std::uint32_t> nodes_;  // by node: that of the host's graph
+  std::map<std::uint32_t, Adapter> adapters_;
+  std::map<std::uint32_t, Refusal> refusals_;
+  Refusal why_ = nullptr;
+};
+
+}  // namespace quern::cuda
