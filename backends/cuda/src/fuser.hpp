@@ -16,8 +16,12 @@ class Fuser : protected Uses {
  protected:
   static constexpr std::uint32_t none = QUERN_NONE;
 
-  Fuser(const Graph& graph, const CardFacts& card)
-      : Uses(graph), done_(graph.nodes.size(), false), in_front_(graph.nodes.size(), false), groups_(graph.nodes.size()), card_(card) {
+  Fuser(const Graph& graph, const CardFacts& card, bool invariant = false)
+      : Uses(graph, invariant),
+        done_(graph.nodes.size(), false),
+        in_front_(graph.nodes.size(), false),
+        groups_(graph.nodes.size()),
+        card_(card) {
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) stored_.push_back(n);
   }
   virtual ~Fuser() = default;
