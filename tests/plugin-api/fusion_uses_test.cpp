@@ -111,6 +111,15 @@ TEST(FusionUses, ConditionsAndInvarianceStandAlone) {
   EXPECT_STREQ(uses.alone_because(2), "its rows must not depend on the batch");
 }
 
+TEST(FusionUses, WhoseStepsKeepTheBitsOfARowTakesInvariantNodes) {
+  SmallGraph g = norm_add_product(false);
+  g.nodes[1].predicate = a;
+  g.nodes[2].invariant = true;
+  const Uses uses(g, true);
+  EXPECT_STREQ(uses.alone_because(1), "it runs under a condition");
+  EXPECT_EQ(uses.alone_because(2), nullptr);
+}
+
 TEST(FusionUses, VersionCountsTheWritesBeforeANode) {
   const SmallGraph g = norm_add_product(true);
   const Uses uses(g);

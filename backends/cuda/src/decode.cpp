@@ -33,10 +33,14 @@ class FewRows : Fuser {
   FewRows(const AdaptedGraph& graph, std::uint32_t most_rows, const CardFacts& card) : Fuser(graph, card), most_rows_(most_rows) {
     schedule_.most_rows = most_rows;
   }
+  /// Of any number of rows, each with the bits that it has alone: norms, rotations and what products make of their sums are a row's own.
+  /// The sums of products and attention have an order that the weights and the row's position alone decide.
+  FewRows(const AdaptedGraph& graph, const CardFacts& card)
+      : Fuser(graph, card, true), most_rows_(largest_rows(graph.graph())), invariant_{true} {}
 
   Schedule run() {
     judge_products();
-    rings_ = most_rows_ == 1 && !adapted_.has_adapters() && rings_serve_all();
+    rings_ = one_row() && !adapted_.has_adapters() && rings_serve_all();
     find_norms();
     done_ = in_front_;
     find_operands();
@@ -65,6 +69,15 @@ class FewRows : Fuser {
     return true;
   }
 
+  /// Whether kernels of one row serve it, which others may not have.
+  bool one_row() const { return most_rows_ == 1 && !invariant_; }
+  static std::uint32_t largest_rows(const Graph& graph) {
+    std::int64_t most = 1;
+    for (const auto& value : graph.values)
+      if (value.tensor.ranged == 1) most = std::max(most, value.tensor.dims[0]);
+    return static_cast<std::uint32_t>(std::min<std::int64_t>(most, INT32_MAX));
+  }
+
   /// Does a run that takes this schedule have most_rows rows at most? One with a ranged first dimension is chosen by its extents.
   bool few_rows(const Tensor& x) const { return x.ranged == 1 || (x.ranged == 0 && x.dims[0] <= most_rows_); }
   bool serves_rows(std::uint32_t value) const override { return few_rows(tensor(value)); }
@@ -84,7 +97,7 @@ class FewRows : Fuser {
   /// Weights of f16 or bf16, one row: activations of the same type. More rows have products of many rows (wide.hpp).
   bool takes_floats(const Node& node, const Tensor& b) const {
     const bool allowed = b.dtype == QUERN_F16 ? node.f16_allowed() : b.dtype == QUERN_BF16 && node.bf16_allowed();
-    return allowed && most_rows_ == 1 && b.rank == 2 && (rings_serve(b.dtype, b.last(), card_) || tiles_serve(b.dtype, b.last(), 1, card_));
+    return allowed && one_row() && b.rank == 2 && (rings_serve(b.dtype, b.last(), card_) || tiles_serve(b.dtype, b.last(), 1, card_));
   }
   int form_of(std::uint32_t product) const override {
     const Tensor& b = tensor(graph_.nodes[product].inputs[1]);
@@ -109,7 +122,7 @@ class FewRows : Fuser {
     const Node& node = graph_.nodes[product];
     const Tensor& b = tensor(node.inputs[1]);
     const std::uint32_t made_by = maker(root(node.inputs[0]));
-    return most_rows_ == 1 && (rings_ || b.last() <= most_raw) && blocks_of(b).aligned != 0 && stream_serves(b.dtype, b.last(), card_) &&
+    return one_row() && (rings_ || b.last() <= most_raw) && blocks_of(b).aligned != 0 && stream_serves(b.dtype, b.last(), card_) &&
            (made_by == none || graph_.nodes[made_by].op != QUERN_OP_ATTENTION || tensor(graph_.nodes[made_by].outputs[0]).last() % 32 != 0);
   }
 
@@ -119,7 +132,7 @@ class FewRows : Fuser {
   }
 
   std::uint64_t operand_bytes_of(std::uint32_t product, int form) const override {
-    return form < 0 ? 0 : activation_bytes(tensor(graph_.nodes[product].inputs[0]).last());
+    return form < 0 ? 0 : activation_bytes(tensor(graph_.nodes[product].inputs[0]).last(), room());
   }
 
   Refusal why_no_norm(std::uint32_t n) const override {
@@ -171,9 +184,9 @@ class FewRows : Fuser {
     Step& step = add_step(node, {}, key.norm == none ? "quantise.cuda" : "rms_norm.quantise.cuda", {key.value, norm.weight});
     if (!told(key.norm)) step.nodes.push_back(key.norm);
     step.extras = {operand.slot};
-    step.emit = [key, norm, operand](const StepContext& context, Launcher& launcher) {
+    step.emit = [key, norm, operand, room = room()](const StepContext& context, Launcher& launcher) {
       const Tensor& x = context.tensor(key.value);
-      const Activations out = activations_at(context.extra(operand.slot), operand.k, key.norm != none, key.form);
+      const Activations out = activations_at(context.extra(operand.slot), operand.k, key.norm != none, key.form, room);
       launch_quantise(x.data, context.address(norm.weight), norm.offset, x.elements() / operand.k, operand.k, out, launcher);
     };
   }
@@ -184,15 +197,16 @@ class FewRows : Fuser {
     Key key{none, none, 0};
     Operand operand;
     Norm norm;
+    std::int64_t room = most_gemv_rows;
     Activations in(const StepContext& context) const {
-      return activations_at(context.extra(operand.slot), operand.k, norm.weight != none, key.form);
+      return activations_at(context.extra(operand.slot), operand.k, norm.weight != none, key.form, room);
     }
   };
   Post post_for(std::uint32_t value_root, std::int64_t n) {
     const auto at = wanted(value_root);
     if (at == operands_.end() || at->second.k != n || n % 32 != 0) return {};
     at->second.filled = true;
-    return {true, at->first, at->second, norm_of(at->first)};
+    return {true, at->first, at->second, norm_of(at->first), room()};
   }
 
   /// Of one row sums with norms behind products are made where the next product reads them, with the norm in front of that.
@@ -388,7 +402,7 @@ class FewRows : Fuser {
     for (const Part& part : parts)
       if (part.adapter != nullptr) step.reads.insert(step.reads.end(), {part.adapter->pool, part.adapter->table, part.adapter->slot});
     if (adapted) step.reads.insert(step.reads.end(), {key.value, norm.weight});
-    step.emit = [=, rows_of = graph_.nodes[first].inputs[0],
+    step.emit = [=, rows_of = graph_.nodes[first].inputs[0], room = room(), invariant = invariant_,
                  adapters = adapters_of(parts, key.value, norm, early)](const StepContext& context, Launcher& launcher) {
       GemvParams p{};
       p.parts = static_cast<int>(parts.size());
@@ -401,7 +415,7 @@ class FewRows : Fuser {
         for (std::size_t i = 0; i < outputs.size(); ++i) p.part[i].y = context.tensor(outputs[i]).data;
       p.k = static_cast<int>(in.k);
       p.t = static_cast<int>(context.tensor(rows_of).dims[0]);
-      if (!raw) p.x = activations_at(context.extra(in.slot), in.k, norm.weight != none, key.form);
+      if (!raw) p.x = activations_at(context.extra(in.slot), in.k, norm.weight != none, key.form, room);
       p.x.epsilon = norm.epsilon;
       p.residual = context.address(end.residuals.first);
       p.residual2 = context.address(end.residuals.second);
@@ -418,6 +432,7 @@ class FewRows : Fuser {
       input.front.bias = context.address(start.norm.bias);
       input.front.added = context.address(start.added);
       input.front.sum = context.address(start.sum);
+      if (invariant) return launch_invariant(p, launcher);
       if (by_rings && launch_rings(p, input, launcher)) return;
       if (!raw && !adapted) return launch_gemv(p, false, launcher);
       const Adapters of_parts = adapted ? adapters(context, launcher) : Adapters{};
@@ -459,7 +474,7 @@ class FewRows : Fuser {
   Refusal why_no_attention(std::uint32_t n, const Attention& what) const override {
     const Node& node = graph_.nodes[n];
     if (!serves_rows(node.inputs[0])) return "it always has more rows than these kernels take";
-    const bool serves = most_rows_ == 1 || rope_kv_serves(tensor(node.inputs[1]), tensor(node.inputs[2]), tensor(what.table));
+    const bool serves = one_row() || rope_kv_serves(tensor(node.inputs[1]), tensor(node.inputs[2]), tensor(what.table));
     return serves ? nullptr : "no kernel rotates heads of this size and writes them to this cache";
   }
 
@@ -502,7 +517,7 @@ class FewRows : Fuser {
     Post post;
     if (whole(node.outputs[0]) && y.last() % 32 == 0 && wanted(r) != operands_.end() && wanted(r)->first.norm == none)
       post = post_for(r, y.dims[1] * y.dims[2]);
-    const bool store = !post.any || !served_by(r, post.key), alone = most_rows_ == 1;
+    const bool store = !post.any || !served_by(r, post.key), alone = one_row();
     std::uint32_t queries = none;
     if (!alone && !turns_in_place(what)) queries = slot(static_cast<std::uint64_t>(most_rows_ * q.dims[1] * q.dims[2]) * 4);
     if (!alone) emit_rope_kv(what, node, queries);  // rows may see each other's keys
@@ -564,7 +579,11 @@ class FewRows : Fuser {
     return groups_[product].size == 1 ? nullptr : "its product shares a kernel with others that read the same value";
   }
 
-  std::uint32_t most_rows_;
+  /// Rows of the operands' memory.
+  std::int64_t room() const { return std::max<std::int64_t>(most_gemv_rows, most_rows_); }
+
+  const std::uint32_t most_rows_;
+  const bool invariant_ = false;  // a row's bits do not depend on the number of rows, which is any
   std::set<std::uint32_t> told_;
   bool settled_ = false;                           // a step before was quantise.cu
   bool rings_ = false;                             // block formats by kernels/rings.cu
@@ -594,6 +613,15 @@ Schedule decode_schedule(const Graph& graph, const quern_graph* given, std::uint
   Schedule schedule = FewRows(*adapted, most_rows, card).run();
   schedule.graph = adapted;
   return schedule;
+}
+
+Schedule invariant_schedule(const Graph& graph, const CardFacts& card) {
+  if (graph.source.symbols.empty()) return without_symbols(graph);
+  std::uint64_t invariant = 0, others = 0;
+  for (const Node& node : graph.nodes)
+    if (node.op == QUERN_OP_MATMUL) (node.invariant ? invariant : others) += graph.values[node.inputs[1]].bytes;
+  if (invariant <= others) return no_schedule(graph, "product", "most products may depend on the batch, which has faster kernels");
+  return FewRows(AdaptedGraph(graph, "no kernel whose results do not depend on the batch adds adapters to its product"), card).run();
 }
 
 }  // namespace quern::cuda

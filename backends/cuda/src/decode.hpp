@@ -17,5 +17,8 @@ namespace quern::cuda {
 
 /// For runs of up to `most_rows` rows (1 to 8). Empty where nothing of the graph can be fused. `given`: what `graph` was read from.
 Schedule decode_schedule(const Graph& graph, const quern_graph* given, std::uint32_t most_rows, const CardFacts& card);
+/// For runs of any number of rows, whose bits do not depend on it. Empty too where no products with most of the weights ask for that: then those
+/// that do run by themselves.
+Schedule invariant_schedule(const Graph& graph, const CardFacts& card);
 
 }  // namespace quern::cuda

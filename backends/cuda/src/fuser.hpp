@@ -17,8 +17,8 @@ class Fuser : protected Uses {
  protected:
   static constexpr std::uint32_t none = QUERN_NONE;
 
-  Fuser(const AdaptedGraph& adapted, const CardFacts& card)
-      : Uses(adapted.graph()),
+  Fuser(const AdaptedGraph& adapted, const CardFacts& card, bool invariant = false)
+      : Uses(adapted.graph(), invariant),
         adapted_(adapted),
         done_(graph_.nodes.size(), false),
         in_front_(graph_.nodes.size(), false),

@@ -5,7 +5,7 @@
 
 namespace quern::cuda {
 
-Uses::Uses(const Graph& graph) : Patterns(graph) {
+Uses::Uses(const Graph& graph, bool invariant) : Patterns(graph, invariant) {
   std::vector<Tensor> storage;
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
     auto* const fusable = implementation_of(graph.nodes[n]).fusable;

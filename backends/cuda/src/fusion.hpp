@@ -12,7 +12,7 @@ using sdk::fusion::Refusal;
 /// Its recognisers pass by nodes whose op has a kernel of its own for their shapes or attributes.
 class Uses : public sdk::fusion::Patterns<Graph> {
  public:
-  explicit Uses(const Graph& graph);
+  explicit Uses(const Graph& graph, bool invariant = false);
 
   /// What norms of queries and keys a fused kernel makes; all 0 where there are none.
   static HeadNorms head_norms(const Attention& what, const Graph& graph, const StepContext& context);

@@ -58,6 +58,8 @@ void Plan::compile(const quern_graph* given, bool fuse, const CardFacts& card, s
   };
   if (!fuse) {
     unfused.one = unfused.few = unfused.many = no_schedule(graph, "", "an option switches off kernels of several nodes").alone;
+  } else if (Schedule invariant = invariant_schedule(graph, card); !invariant.steps.empty()) {
+    schedules.push_back(std::move(invariant));  // one for all runs: others would sum in other orders
   } else {
     unfused.other = no_schedule(graph, "rows", "kernels of several nodes are for other extents together").alone;
     take(matrices ? wide_schedule(graph, card) : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),

@@ -115,6 +115,7 @@ T __shfl_up_sync(u32, T v, int below) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   return emulated_shuffle(v, lane >= below ? lane - below : lane);
 }
+inline float __fmul_rn(float a, float b) { return a * b; }
 inline int __popc(u32 v) { return std::popcount(v); }
 inline float __expf(float x) { return std::exp(x); }
 inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f); }

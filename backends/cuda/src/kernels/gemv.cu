@@ -117,9 +117,10 @@ template <int T> DEV void gemv(const GemvParams& p) {
       for (int t = 0; t < T; ++t) factor[t] = norm_factor(p.x, t, p.k);
 #pragma unroll
     for (int t = 0; t < T; ++t) {
-      const float a = warp_sum(acc[0][t]) * factor[t], b = warp_sum(acc[1][t]) * factor[t];
+      // Rounded here for every T: a row's bits are those of any number of rows.
+      const float a = __fmul_rn(warp_sum(acc[0][t]), factor[t]), b = __fmul_rn(warp_sum(acc[1][t]), factor[t]);
       if (lane > 1 - p.glu || o + lane > last || t >= p.t) continue;  // lane r stores row r
-      float y = p.glu ? gate_value(a, p.activation) * b : lane == 0 ? a : b;
+      float y = p.glu ? __fmul_rn(gate_value(a, p.activation), b) : lane == 0 ? a : b;
       const int row = o + lane;
       if (q.bias) y += at<const float>(q.bias)[row];
       if (p.residual) y += at<const float>(p.residual)[(i64)t * q.rows + row];
@@ -137,7 +138,7 @@ template <int T> DEV void gemv(const GemvParams& p) {
     const float weight = p.out_weight ? at<const float>(p.out_weight)[blockIdx.x * 32 + lane] + p.out_offset : 1.0f;
     quantise32(x * weight, p.out, (i64)t * groups + blockIdx.x, lane);
     if (p.out.sums) {
-      const float squares = warp_sum(x * x);
+      const float squares = warp_sum_of_squares(x);
       if (lane == 0) at<float>(p.out.sums)[(i64)t * p.out.sum_count + blockIdx.x] = squares;
     }
   }

@@ -26,18 +26,18 @@ typedef signed char i8;
 /// Lets the next kernel of the stream start, then waits for all memory of the one before. Every thread calls it before it touches
 /// what another kernel of the step writes, and before it leaves: the next kernel's wait covers only this one.
 DEV void wait_for_inputs() {
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900 && !defined(QUERN_EMULATED_CARD)
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 DEV void start_next() {
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900 && !defined(QUERN_EMULATED_CARD)
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 DEV void wait_previous() {
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900 && !defined(QUERN_EMULATED_CARD)
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
@@ -111,6 +111,8 @@ DEV float warp_sum(float v) {
   for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
   return v;
 }
+/// That of squares, each rounded: kernels that share a norm's sum may not differ in what the compiler joins to one instruction.
+DEV float warp_sum_of_squares(float v) { return warp_sum(__fmul_rn(v, v)); }
 /// The bits of the size of x: they are in the order of sizes, and NaN is the largest.
 DEV u32 size_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 DEV float warp_max(float v) {

@@ -15,7 +15,7 @@ KERNEL(256) quantise(const __grid_constant__ QuantiseParams p) {
   const float factor = p.weight ? at<const float>(p.weight)[group * 32 + lane] + p.offset : 1.0f;
   quantise32(x * factor, p.out, (i64)t * groups + group, lane);
   if (p.out.sums) {
-    const float squares = warp_sum(x * x);
+    const float squares = warp_sum_of_squares(x);
     if (lane == 0) at<float>(p.out.sums)[(i64)t * p.out.sum_count + group] = squares;
   }
 }

@@ -296,7 +296,7 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = fals
     const float weight = g.out_weight ? at<const float>(g.out_weight)[output] + g.out_offset : 1.0f;
     quantise32(v * weight, g.out, out_group, lane);
     if (g.out.sums) {
-      const float squares = warp_sum(v * v);
+      const float squares = warp_sum_of_squares(v);
       if (lane == 0) at<float>(g.out.sums)[out_group] = squares;
     }
   }

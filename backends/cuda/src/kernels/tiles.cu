@@ -378,11 +378,11 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
       float y = 0.0f, up = 0.0f;
 #pragma unroll
       for (int w = 0; w < WARPS; ++w) y += partial[w][c][r];
-      y *= s.factor[c];
+      y = __fmul_rn(y, s.factor[c]);  // rounded here for one row and for more: their bits are the same
       if (g.glu) {
 #pragma unroll
         for (int w = 0; w < WARPS; ++w) up += partial[w][c][r + 8];
-        y = gate_value(y, g.activation) * (up * s.factor[c]);
+        y = __fmul_rn(gate_value(y, g.activation), __fmul_rn(up, s.factor[c]));
       }
       y += addend;
       if (!g.glu && g.activation) y = other_gate(y, g.activation);
@@ -397,7 +397,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
     const float v = s.made[warp][lane];
     quantise32(v * out_weight, g.out, (i64)warp * groups + blockIdx.x, lane);
     if (g.out.sums) {
-      const float squares = warp_sum(v * v);
+      const float squares = warp_sum_of_squares(v);
       if (lane == 0) at<float>(g.out.sums)[(i64)warp * g.out.sum_count + blockIdx.x] = squares;
     }
   }

@@ -233,18 +233,18 @@ bool has_int8_kernel(const Tensor& weights) {
   return is_fast_format(weights.dtype) && weights.rank == 2 && (weights.packed_layout || !sdk::gains_by_planes(weights.dtype));
 }
 
-std::uint64_t activation_bytes(std::int64_t k) {
-  const auto groups = static_cast<std::uint64_t>(k / 32);
-  return round_up(static_cast<std::uint64_t>(k) * 16) + round_up(groups * 8 * 8) + round_up(groups * 4 * 8);
+std::uint64_t activation_bytes(std::int64_t k, std::int64_t rows) {
+  const auto elements = static_cast<std::uint64_t>(k * rows), groups = static_cast<std::uint64_t>(k / 32 * rows);
+  return round_up(elements * 2) + round_up(groups * 8) + round_up(groups * 4);
 }
 
-Activations activations_at(Address at, std::int64_t k, bool sums, int dtype) {
+Activations activations_at(Address at, std::int64_t k, bool sums, int dtype, std::int64_t rows) {
   const auto groups = static_cast<std::uint64_t>(k / 32);
   Activations x{};
   x.dtype = dtype;
   x.codes = at;
-  x.meta = at + round_up(static_cast<std::uint64_t>(k) * 16);
-  x.sums = sums ? x.meta + round_up(groups * 8 * 8) : 0;
+  x.meta = at + round_up(static_cast<std::uint64_t>(k * rows) * 2);
+  x.sums = sums ? x.meta + round_up(groups * static_cast<std::uint64_t>(rows) * 8) : 0;
   x.sum_count = static_cast<int>(groups);
   return x;
 }
@@ -272,6 +272,28 @@ void launch_gemv(GemvParams& p, bool invariant, Launcher& launcher) {
                   : p.t <= 4 ? kernels::gemv_4
                              : kernels::gemv_8,
                   {(outputs + a_block - 1) / a_block, 1, 1}, threads, p);
+}
+
+void launch_invariant(const GemvParams& all, Launcher& launcher) {
+  const auto rows_from = [](Activations& x, std::int64_t row, std::int64_t k) {
+    if (x.codes == 0) return;
+    const auto groups = static_cast<Address>(row * (k / 32));
+    x.codes += groups * 32;
+    x.meta += groups * 8;
+    if (x.sums != 0) x.sums += groups * 4;
+  };
+  for (std::int64_t row = 0; row < all.t; row += most_gemv_rows) {
+    GemvParams p = all;
+    p.t = static_cast<int>(std::min(most_gemv_rows, all.t - row));
+    rows_from(p.x, row, p.k);
+    rows_from(p.out, row, p.part[0].rows);
+    const auto at_row = [&](Address& rows, int of) {
+      if (rows != 0) rows += static_cast<Address>(row * of) * 4;
+    };
+    for (int i = 0; i < p.parts; ++i) at_row(p.part[i].y, p.part[i].rows);
+    for (Address* sum : {&p.residual, &p.residual2}) at_row(*sum, p.part[0].rows);
+    launch_gemv(p, true, launcher);
+  }
 }
 
 const Op matmul_op{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch, false, fusable};

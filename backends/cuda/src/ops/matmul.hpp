@@ -9,10 +9,10 @@ constexpr std::int64_t most_gemv_rows = 8;
 
 /// Whether `weights` times int8 activations has a kernel: a block format in rows of whole blocks.
 bool has_int8_kernel(const Tensor& weights);
-/// Where int8 activations of up to 8 rows of k lie in memory that starts at `at`, with room for sums of squares; its size.
+/// Where int8 activations of up to `rows` rows of k lie in memory that starts at `at`, with room for sums of squares; its size.
 /// `dtype`: that of the codes, see Activations.
-Activations activations_at(Address at, std::int64_t k, bool sums, int dtype = 0);
-std::uint64_t activation_bytes(std::int64_t k);
+Activations activations_at(Address at, std::int64_t k, bool sums, int dtype = 0, std::int64_t rows = most_gemv_rows);
+std::uint64_t activation_bytes(std::int64_t k, std::int64_t rows = most_gemv_rows);
 void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k, const Activations& out,
                      Launcher& launcher);
 /// One row of f32 activations that a product quantises itself, in place of p.x. x 0: none.
@@ -39,5 +39,7 @@ bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card);
 bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card);
 /// Chooses threads, rounds and the kernel for p.t rows, and launches. Fills p.rounds.
 void launch_gemv(GemvParams& p, bool invariant, Launcher& launcher);
+/// The same of any number of rows, whose bits do not depend on it: p.t of them from row 0 on, of int8 activations.
+void launch_invariant(const GemvParams& p, Launcher& launcher);
 
 }  // namespace quern::cuda

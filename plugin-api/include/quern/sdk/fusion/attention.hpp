@@ -34,7 +34,7 @@ class AttentionPattern : public Uses<G> {
   using Uses<G>::whole;
   using Uses<G>::columns_of;
 
-  explicit AttentionPattern(const G& graph) : Uses<G>(graph) {
+  explicit AttentionPattern(const G& graph, bool invariant = false) : Uses<G>(graph, invariant) {
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) refusals_.push_back(this->alone_because(n));
   }
   virtual ~AttentionPattern() = default;

@@ -44,7 +44,7 @@ class Patterns : public AttentionPattern<G> {
   using AttentionPattern<G>::joins;
   using AttentionPattern<G>::why_alone;
 
-  explicit Patterns(const G& graph) : AttentionPattern<G>(graph) {}
+  explicit Patterns(const G& graph, bool invariant = false) : AttentionPattern<G>(graph, invariant) {}
 
   /// A glu node without limits that can be part of its products.
   struct Glu {

@@ -23,7 +23,9 @@ class Uses {
  public:
   static constexpr std::uint32_t none = QUERN_NONE;
 
-  explicit Uses(const G& graph) : graph_(graph), readers_(graph.values.size()), writers_(graph.values.size()) {
+  /// `invariant`: every step keeps a row's bits whatever the other rows are, so that nodes that ask for that may be part of one.
+  explicit Uses(const G& graph, bool invariant = false)
+      : graph_(graph), invariant_(invariant), readers_(graph.values.size()), writers_(graph.values.size()) {
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
       const auto& node = graph.nodes[n];
       for (const std::uint32_t v : node.inputs)
@@ -96,12 +98,13 @@ class Uses {
   /// Why a node is a step of its own whatever stands beside it, or null: it may be part of another step.
   const char* alone_because(std::uint32_t n) const noexcept {
     if (graph_.nodes[n].predicate != none) return "it runs under a condition";
-    if (graph_.nodes[n].invariant) return "its rows must not depend on the batch";
+    if (graph_.nodes[n].invariant && !invariant_) return "its rows must not depend on the batch";
     return nullptr;
   }
 
  protected:
   const G& graph_;
+  const bool invariant_;
 
  private:
   std::vector<std::vector<std::uint32_t>> readers_, writers_;
