@@ -122,6 +122,7 @@ void blocks(CaseSink& sink) {
             {{"rows", 32, 3, 450}, {32}, false, 8, 8, 64});
   // Rows between those that products of tokens and of prompts are made for.
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".twelve_rows", {{"rows", 12, 3, 7}, {12, 9}});
+  add_block(sink, Profile::full, mix, QUERN_F16, QUERN_F32, false, 0, ".sixty_rows", {{"rows", 64, 3, 7}, {64, 50}});
   // Heads that rope turns a part of, in pairs that are no whole fours, as Pythia 2.8B's.
   add_block(sink, Profile::quick, mix, QUERN_F16, QUERN_F32, true, 0, ".partial_rope",
             {{"rows", 12, 3, 7}, {12, 3, 1}, false, 4, 2, 64, 20});

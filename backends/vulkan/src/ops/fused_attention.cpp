@@ -239,12 +239,9 @@ std::uint64_t matrix_attention_scratch(const Call& call, const CardFacts& card) 
   return most;
 }
 
-/// Rows of a sequence that are worth a tile of matrices; as least_rows_together of rows_together.glsl.
-constexpr std::int64_t least_matrix_rows = 8;
-
 bool matrix_attention_pays(const Call& call) {
   const std::int64_t rows = call.input(0).dims[0], sequences = call.input(3).dims[0];
-  if (sequences == 1) return rows >= least_matrix_rows;
+  if (sequences == 1) return rows >= std::int64_t{least_rows_together};
   return rows > 16 && rows > sequences;  // else each may have one
 }
 

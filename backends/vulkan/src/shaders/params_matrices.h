@@ -8,6 +8,8 @@ using std::int64_t;
 using std::uint64_t;
 #endif
 
+const uint least_rows_together = 8;  // of a tile and a sequence, that attention_matrix.comp is worth (rows_together.glsl)
+
 struct GemmParams {  // a: rows of f16, each times a power of two that row_scale undoes; halves: b as rows of f16 (weights_f16.comp), or 0; the rest as of GemvParams
   uint64_t a, row_scale, places, b, halves, bias, c, y;  // places: of gemm_few.comp, whose a are right matrices (rows_f16.comp)
   uint m, n, k;

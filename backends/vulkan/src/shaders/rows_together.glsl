@@ -1,6 +1,6 @@
 // Steps of several sequences: rows that few neighbours share a sequence with are attention_fused.comp's, a workgroup each; the others are
-// attention_matrix.comp's, which goes through the keys of a tile's sequences in turn. Both ask here, so that each row has one kernel.
-const uint least_rows_together = 8;
+// attention_matrix.comp's, which goes through the keys of a tile's sequences in turn. Both ask here, so that each row has one kernel. How many are
+// enough is in params_matrices.h.
 
 /// How many rows of this row's tile are of its sequence, of every `step`-th of them from `first` on.
 uint rows_of_its_sequence(uint64_t row_slot, uint row, uint rows, uint tile, uint first, uint step) {
