@@ -1,4 +1,4 @@
-// Panels of weights whose codes stand for floats, with an f32 as the scale of a block: F8_128, and on AVX-512 NF4_64 and FP4_64.
+// Panels of weights whose codes stand for floats, with an f32 as the scale of a block: F8_128, NF4_64, FP4_64.
 //
 // A panel is blocks of `Element::group` k: the scales of its rows, then lines of `Element::line_k` k, a word of each row. All in an anonymous
 // namespace: each instruction set has its own.
