@@ -37,6 +37,14 @@ struct Plan::Unfused {
   std::vector<sdk::Alone> other;  // where each of them is served, but not with these extents beside it
 };
 
+/// Bytes of the weights whose products run by themselves.
+static std::uint64_t weights_alone(const Graph& graph, const Schedule& schedule) {
+  std::uint64_t bytes = 0;
+  for (const sdk::Alone& alone : schedule.alone)
+    if (const Node& node = graph.nodes[alone.node]; node.op == QUERN_OP_MATMUL) bytes += graph.values[node.inputs[1]].bytes;
+  return bytes;
+}
+
 void Plan::compile(const quern_graph* given, bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused) {
   graph.require_runnable(refused);
   schedules.push_back(general_schedule(graph));
@@ -65,10 +73,12 @@ void Plan::compile(const quern_graph* given, bool fuse, const CardFacts& card, s
     take(matrices ? wide_schedule(graph, card) : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),
          unfused.many);
     Schedule mixed = matrices ? mixed_schedule(graph, card) : Schedule{};
-    const bool mixed_serves_few = !mixed.steps.empty() && mixed.least_rows <= 2;
+    Schedule of_one = decode_schedule(graph, given, 1, card);
+    const bool few = !mixed.steps.empty() && mixed.least_rows <= 2, one = few && mixed.least_rows <= 1;
+    const bool mixed_is_better = one && weights_alone(graph, mixed) < weights_alone(graph, of_one);
     if (!mixed.steps.empty()) schedules.push_back(std::move(mixed));
-    if (!mixed_serves_few) take(decode_schedule(graph, given, 8, card), unfused.few);
-    take(decode_schedule(graph, given, 1, card), unfused.one);
+    if (!few) take(decode_schedule(graph, given, 8, card), unfused.few);
+    if (!mixed_is_better) take(std::move(of_one), unfused.one);
   }
   for (Schedule& schedule : schedules) schedule.place(graph);
   std::string reason;

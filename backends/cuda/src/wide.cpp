@@ -48,7 +48,7 @@ class ManyRows : Fuser {
     find_attention();
     find_experts();
     for (const auto& [n, what] : attention_) attention_of_queries_[maker(root(what.q))].push_back(n);
-    if (mixes() && (floats_ || !has_fast_formats()) && serves_one_row()) schedule_.least_rows = 1;
+    if (mixes() && serves_one_row()) schedule_.least_rows = 1;
     return emit_all();
   }
 
@@ -115,12 +115,6 @@ class ManyRows : Fuser {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
       if (is_product(n) && is_block(tensor(graph_.nodes[n].inputs[1]).dtype)) return false;
     return true;
-  }
-  /// Whether the decode schedules serve products of the graph.
-  bool has_fast_formats() const {
-    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
-      if (is_product(n) && is_fast_format(tensor(graph_.nodes[n].inputs[1]).dtype)) return true;
-    return false;
   }
   int form_of(std::uint32_t product) const override {
     const quern_dtype dtype = tensor(graph_.nodes[product].inputs[1]).dtype;

@@ -22,9 +22,9 @@ struct Weights : BlockMatrix {
 /// Sums of a tile, by what the first warp of a block does; those of a lane's rows and columns as kernels store them.
 struct TileParams {
   Blocks w, w2;
-  const float* x;  // [columns][k]
-  float* sums;     // [16][columns]
-  int first, glu;
+  const float* x;       // [columns][k]
+  float* sums;          // [16][columns]
+  int first, glu, one;  // one: the operand has one column, which all eight of the matrix units read
 };
 template <int F, int NT>
 void tile(TileParams p) {
@@ -35,15 +35,16 @@ void tile(TileParams p) {
   const u32 operand = Ring<F>::bytes;
   float tot[NT][4] = {};
   for (int block = 0; block < blocks; ++block) {
-    for (int column = 0; column < columns; ++column)
+    const int there = p.one != 0 ? 1 : columns;
+    for (int column = 0; column < there; ++column)
       for (int half = 0; half < 2; ++half) {
         const float* v = p.x + column * blocks * 256 + block * 256 + half * 128 + lane * 4;
-        store_operand_four(reinterpret_cast<char*>(emulated_shared + operand) + column * OPERAND_PITCH, columns, half * 128 + lane * 4,
+        store_operand_four(reinterpret_cast<char*>(emulated_shared + operand) + column * OPERAND_PITCH, there, half * 128 + lane * 4,
                            {v[0], v[1], v[2], v[3]}, true);
       }
     ring.fetch(of, 0, block);
     __syncwarp();
-    block_products<NT>(ring, of, block, 0, operand, OPERAND_PITCH, tot);
+    block_products<NT>(ring, of, block, 0, operand, p.one != 0 ? 0 : OPERAND_PITCH, tot);
     __syncwarp();
   }
   settle_columns<Ring<F>, NT>(tot);
@@ -54,7 +55,7 @@ void tile(TileParams p) {
 /// Activations are small whole numbers, whose means are exact. So what is left are roundings of A, once in f16 for Q6_K and numbers of a table, and of
 /// sums of k products and minimums in f32.
 template <int F, int NT>
-void expect_tiles(bool glu) {
+void expect_tiles(bool glu, bool one = false) {
   constexpr auto dtype = static_cast<quern_dtype>(F);
   SCOPED_TRACE(sdk::concat("dtype ", dtype, glu ? ", gate and up" : ""));
   Weights w(dtype, "gate"), w2(dtype, "up");
@@ -65,11 +66,11 @@ void expect_tiles(bool glu) {
   emulated_shared = shared.data();
   for (int first = 0; first < rows; first += glu ? 8 : 16) {
     float sums[16 * columns];
-    run_emulated(tile<F, NT>, 1, 1, TileParams{blocks_of(w.tensor), blocks_of(w2.tensor), x.data(), sums, first, glu ? 1 : 0});
+    run_emulated(tile<F, NT>, 1, 1, TileParams{blocks_of(w.tensor), blocks_of(w2.tensor), x.data(), sums, first, glu ? 1 : 0, one ? 1 : 0});
     for (int r = 0; r < 16; ++r) {
       const int row = first + (glu ? r & 7 : r);
       if (row >= rows) continue;
-      for (int column = 0; column < NT * 8; ++column) {
+      for (int column = 0; column < (one ? 1 : NT * 8); ++column) {
         double sum = 0, size = 0;
         for (int k = 0; k < blocks * 256; ++k) {
           const double weight = (glu && r >= 8 ? w2 : w).at(row, k),
@@ -108,6 +109,12 @@ TEST(BlockLayouts, OfKernelsAreThoseOfQuernFormats) {
 
 TEST(HalfFormats, TilesOfEachFormat) {
 #define QUERN_EXPECT_TILES(name, FORMAT) expect_tiles<FORMAT, 2>(false);
+  QUERN_CUDA_HALF_FORMATS(QUERN_EXPECT_TILES)
+  QUERN_CUDA_GROUP_FORMATS(QUERN_EXPECT_TILES)
+#undef QUERN_EXPECT_TILES
+}
+TEST(HalfFormats, TilesOfOneRow) {
+#define QUERN_EXPECT_TILES(name, FORMAT) expect_tiles<FORMAT, 1>(false, true);
   QUERN_CUDA_HALF_FORMATS(QUERN_EXPECT_TILES)
   QUERN_CUDA_GROUP_FORMATS(QUERN_EXPECT_TILES)
 #undef QUERN_EXPECT_TILES
