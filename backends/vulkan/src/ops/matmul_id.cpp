@@ -1,5 +1,6 @@
 // Products with the weights of chosen experts, an output a subgroup. Kernel: matmul.
 #include "matmul_rows.hpp"
+#include "matmul_tiles.hpp"
 #include "tables.hpp"
 
 #include <algorithm>
