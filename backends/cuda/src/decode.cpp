@@ -611,7 +611,7 @@ Schedule decode_schedule(const Graph& graph, const quern_graph* given, std::uint
         return why_no_adapters(host, product, lora_matmul, card);
       });
   Schedule schedule = FewRows(*adapted, most_rows, card).run();
-  schedule.graph = adapted;
+  schedule.adapted = adapted;
   return schedule;
 }
 

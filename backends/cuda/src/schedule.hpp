@@ -63,7 +63,7 @@ struct Schedule {
   std::uint32_t outputs_symbol = QUERN_NONE, most_prompt_rows = 0;  // not 0: more rows only where a fourth of them and more have outputs
   std::uint32_t most_rows = 0;  // serves runs whose ranged extents (with rows_symbol: that of it) are all at most this; 0: any
 
-  std::shared_ptr<const AdaptedGraph> graph;  // that its steps refer to, where it is not the host's
+  std::shared_ptr<const AdaptedGraph> adapted;  // the graph that its steps refer to, where it is not the host's
 
   bool serves(const std::vector<std::int64_t>& extents) const;
 
