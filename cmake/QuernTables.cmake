@@ -2,7 +2,7 @@
 #
 # quern_op_sources(<variable> <folder>): every <folder>/*.cpp, sorted. A new file is found by the next build.
 # quern_list_tables(<target> <file> <MACRO> <regex> <sources...> [OF_OPS]): <file> gets a row MACRO(name) for each table that the sources define,
-# before the target is compiled and again when one of them changes. OF_OPS: an op of ops.def whose <op>.cpp does not define <op> stops the build.
+# before the target is compiled and again when one of them changes. With OF_OPS the build stops where <op>.cpp does not define <op>, for any op of ops.def.
 # quern_block_formats(<variable>): the names of the block formats of quern_formats.h; <variable>_<NAME>_id, _elements and _bytes are its numbers.
 # quern_further_formats(<variable> <prefix> <suffix> <file> <built_in> <constant> <row>): of those the ones that have <prefix><format><suffix>, a file of their own.
 # <file> includes these and has FURTHER_FORMATS(row), a <row> for each. In it and in <constant>, a line before the includes, NAME, format, ID, ELEMENTS

@@ -3,8 +3,9 @@
 //
 //   K formats     A is sub-scale x code: of Q4_K and Q5_K exact (at most 63 x 31), of Q6_K rounded where it is above 2048. The scale of 256, and the
 //                 minimums, whose products take means of eight activations, are applied to the sums in f32
-//   plain scales  A is the code. The scale of a group of weights is applied to their sums in f32. Minimums are f16 operands, for the same means. A zero
-//                 point is taken off the code, which is exact. Codes that stand for numbers of a table become these, rounded to f16
+//   plain scales  A is the code. The scale of a group of weights is applied to their sums in f32. Minimums are f16 operands, for the same means.
+//   zero points   are taken off the code, which is exact
+//   tables        A is the number that a code stands for, rounded to f16
 //   k order       inside a step of 16, lane t has those four elements of both operands that it has read: the sum does not care
 //   banks         rows of a stage lie an odd number of sixteens apart
 #pragma once

@@ -4,8 +4,8 @@
 //            one of gate and one of up). One block fills a multiprocessor, also where there are no more blocks than these
 //   input    int8 activations that a kernel made, or f32 that every block quantises itself (most_raw at most): then outputs need not meet in
 //            blocks of 32, so that tiles spread over all multiprocessors
-//   memory   stages of 16 whole rows, or 8, 4 or 2 where they are long: warps then share a row, and meet to add their sums. One bulk copy a
-//            piece of a stage, the first before the kernel before has ended: the multiprocessor takes 60 cycles for each, whatever its length
+//   memory   stages of 16 whole rows, or 8, 4 or 2 where they are long: warps then share a row, and meet to add their sums. A piece of a stage is
+//            one bulk copy, which takes 60 cycles of the multiprocessor, whatever its length. The first come before the kernel before has ended
 //   lanes    those of dot.cuh: 64 weights of a K format or a block of 32; one read of the activations serves both rows
 //   banks    chunk t (16 bytes) of the activations lies at t ^ bit 3 of t ^ 6 x bit 4 of t: lanes 16, 32 or 64 elements apart share none
 //   adapters kernels of their own, too: see adapters.cuh
@@ -304,57 +304,21 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = fals
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(576, 1) stream_1(const __grid_constant__ TilesParams p) {
 #if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  stream<false, true>(p, memory);
+#define STREAM(...) \
+  extern __shared__ __align__(128) char memory[]; \
+  stream<__VA_ARGS__>(p, memory);
+#else
+#define STREAM(...)
 #endif
-}
-extern "C" __global__ void __launch_bounds__(576, 1) stream_short_1(const __grid_constant__ TilesParams p) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  stream<false, false>(p, memory);
-#endif
-}
-extern "C" __global__ void __launch_bounds__(576, 1) stream_quantise_1(const __grid_constant__ TilesParams p) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  stream<true, true>(p, memory);
-#endif
-}
-extern "C" __global__ void __launch_bounds__(576, 1) stream_general_1(const __grid_constant__ TilesParams p) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  stream<false, true, true>(p, memory);
-#endif
-}
-extern "C" __global__ void __launch_bounds__(576, 1) stream_general_quantise_1(const __grid_constant__ TilesParams p) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  stream<true, true, true>(p, memory);
-#endif
-}
-extern "C" __global__ void __launch_bounds__(576, 1) stream_adapted_1(const __grid_constant__ TilesParams p) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  stream<false, true, false, true>(p, memory);
-#endif
-}
-extern "C" __global__ void __launch_bounds__(576, 1) stream_adapted_quantise_1(const __grid_constant__ TilesParams p) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  stream<true, true, false, true>(p, memory);
-#endif
-}
-extern "C" __global__ void __launch_bounds__(576, 1) stream_adapted_general_1(const __grid_constant__ TilesParams p) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  stream<false, true, true, true>(p, memory);
-#endif
-}
-extern "C" __global__ void __launch_bounds__(576, 1) stream_adapted_general_quantise_1(const __grid_constant__ TilesParams p) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  stream<true, true, true, true>(p, memory);
-#endif
-}
+#define STREAM_KERNEL(name, ...) \
+  extern "C" __global__ void __launch_bounds__(576, 1) name(const __grid_constant__ TilesParams p) { STREAM(__VA_ARGS__) }
+STREAM_KERNEL(stream_1, false, true)
+STREAM_KERNEL(stream_short_1, false, false)
+STREAM_KERNEL(stream_quantise_1, true, true)
+STREAM_KERNEL(stream_general_1, false, true, true)
+STREAM_KERNEL(stream_general_quantise_1, true, true, true)
+STREAM_KERNEL(stream_adapted_1, false, true, false, true)
+STREAM_KERNEL(stream_adapted_quantise_1, true, true, false, true)
+STREAM_KERNEL(stream_adapted_general_1, false, true, true, true)
+STREAM_KERNEL(stream_adapted_general_quantise_1, true, true, true, true)

@@ -1,9 +1,6 @@
 #version 460
-// Causal attention over paged keys of floats, a workgroup a (row, head): each subgroup takes keys in turn, four at a time, its lanes share the
-// elements of a head by fours; what the subgroups found is joined at the end. Constants 1, 2: dtypes of keys and values; 3: fours of a lane;
-// 4: 1 where there is one row, whose query and key are not rotated yet and whose key and value are not in the cache: what rope_kv.comp does is
-// then done here, the cache being written by the first head of those that share it; 5: rows of a tile of attention_matrix.comp, which then has the rows
-// that many neighbours share a sequence with, or 0.
+// Causal attention over paged keys of floats, a workgroup a (row, head). Each subgroup takes keys in turn, four at a time; its lanes share the elements
+// of a head by fours. What the subgroups found is joined at the end.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
@@ -12,9 +9,9 @@
 #include "rows_together.glsl"
 layout(constant_id = 1) const int k_dtype = F16;
 layout(constant_id = 2) const int v_dtype = F16;
-layout(constant_id = 3) const int fours = 1;
-layout(constant_id = 4) const int rotates = 0;
-layout(constant_id = 5) const uint tile_rows = 0;
+layout(constant_id = 3) const int fours = 1;  // of a lane
+layout(constant_id = 4) const int rotates = 0;   // 1: of one row, what rope_kv.comp does is done here: the first head that shares a key writes it to the cache
+layout(constant_id = 5) const uint tile_rows = 0;  // of attention_matrix.comp, which has the rows that many neighbours share a sequence with; 0: none
 STORED(AttentionParams)
 #define p (ParamsAt(stored).params)
 #define MOST_SUBGROUPS 64

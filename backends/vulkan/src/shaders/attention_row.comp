@@ -4,11 +4,6 @@
 // Few keys: a workgroup a head. More: a workgroup has several heads of a key head and a part of its keys, so that the card is full, and a key that
 // one subgroup reads is at hand for the others. Each part leaves its sums in memory; the last of a group of heads that ends joins them in the order
 // of the parts, and leaves the group's counter 0. How many parts there are follows from the position, so that a recording serves every length.
-//
-// Constants 1, 2: dtypes of keys and values; 3: elements of a head; 4: lanes that share a key; 5: subgroups of a workgroup; 6, 7, 8: positions of a
-// page, bytes from position to position of keys and values; 9, 10: elements of a key and of a value; 11: pairs that turn; 12: which; 13: window, 0 for
-// none; 14: bits of the scores' cap; 15: bytes of a position's turns; 16: heads of a workgroup, a power of two; 17: parts of the keys at most; 18:
-// most keys that a head's one workgroup has; 19, 20: heads and key heads; 21: sequences; 22: bits of the scores' scale.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -16,26 +11,26 @@
 #include "math.glsl"
 layout(constant_id = 1) const int k_dtype = F16;
 layout(constant_id = 2) const int v_dtype = F16;
-layout(constant_id = 3) const int most_d = 8;
-layout(constant_id = 4) const int key_lanes = 8;
-layout(constant_id = 5) const int most_subgroups = 16;
+layout(constant_id = 3) const int most_d = 8;  // elements of a head
+layout(constant_id = 4) const int key_lanes = 8;  // that share a key
+layout(constant_id = 5) const int most_subgroups = 16;  // of a workgroup
 layout(constant_id = 6) const int page_positions = 16;
-layout(constant_id = 7) const int k_stride = 16;
+layout(constant_id = 7) const int k_stride = 16;  // bytes from position to position
 layout(constant_id = 8) const int v_stride = 16;
-layout(constant_id = 9) const int key_elements = 8;
+layout(constant_id = 9) const int key_elements = 8;  // of a head
 layout(constant_id = 10) const int value_elements = 8;
-layout(constant_id = 11) const int pairs = 0;
+layout(constant_id = 11) const int pairs = 0;  // that turn
 layout(constant_id = 12) const int turn_mode = 0;
-layout(constant_id = 13) const int window = 0;
-layout(constant_id = 14) const int softcap_bits = 0;
-layout(constant_id = 15) const int table_stride = 0;
-layout(constant_id = 16) const int most_heads = 1;
-layout(constant_id = 17) const int most_parts = 1;
-layout(constant_id = 18) const int few_keys = 0;
+layout(constant_id = 13) const int window = 0;  // 0: none
+layout(constant_id = 14) const int softcap_bits = 0;  // of an f32, 0: none
+layout(constant_id = 15) const int table_stride = 0;  // bytes of the turns of a position
+layout(constant_id = 16) const int most_heads = 1;  // of a workgroup, a power of two
+layout(constant_id = 17) const int most_parts = 1;  // of the keys
+layout(constant_id = 18) const int few_keys = 0;  // that the one workgroup of a head has at most
 layout(constant_id = 19) const int query_heads = 1;
 layout(constant_id = 20) const int key_heads = 1;
-layout(constant_id = 21) const int slots = 1;
-layout(constant_id = 22) const int scale_bits = 0;
+layout(constant_id = 21) const int slots = 1;  // sequences
+layout(constant_id = 22) const int scale_bits = 0;  // of an f32
 PUSHED(AttentionRowParams)
 #define MISSES -1.0  // the sum of a part that has a page out of range
 

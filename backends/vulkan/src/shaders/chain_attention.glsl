@@ -1,8 +1,9 @@
-// Attention of chain.comp: one row over paged keys, which it rotates and writes to the caches on its way, as attention_fused.comp. A workgroup
-// takes a head, or a part of its keys where there are many: `key_lanes` lanes share a key, eight elements each, a subgroup has several keys at
-// once. Where keys lie, and those from before this step, is asked for before the row is waited for. With ALONE defined it is a launch of its own
-// (attention_row.comp): values lie in memory as floats, a workgroup may have several of the heads that share a key head, and parts are joined by the
-// last workgroup that has one.
+// Attention of chain.comp: one row over paged keys, which it rotates and writes to the caches on its way, as attention_fused.comp. A workgroup takes a
+// head, or a part of its keys where there are many. `key_lanes` lanes share a key, eight elements each, and a subgroup has several keys at once. Where
+// keys lie, and those from before this step, is asked for before the row is waited for.
+//
+// With ALONE defined it is a launch of its own (attention_row.comp). Then values lie in memory as floats, and a workgroup may have several of the heads
+// that share a key head. The last workgroup that has a part joins the parts.
 #define MOST_PAGES 256  // of a part, that are looked up once for all subgroups; those behind them are looked up by each
 const int steps_at_once = 2;
 #ifndef ALONE
