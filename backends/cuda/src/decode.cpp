@@ -432,9 +432,8 @@ class FewRows : Fuser {
       input.front.bias = context.address(start.norm.bias);
       input.front.added = context.address(start.added);
       input.front.sum = context.address(start.sum);
-      if (invariant) return launch_invariant(p, launcher);
       if (by_rings && launch_rings(p, input, launcher)) return;
-      if (!raw && !adapted) return launch_gemv(p, false, launcher);
+      if (!raw && !adapted) return launch_gemv(p, invariant, launcher);
       const Adapters of_parts = adapted ? adapters(context, launcher) : Adapters{};
       if (!launch_tiles(p, false, launcher, input, adapted ? &of_parts : nullptr))
         throw Failure(QUERN_INTERNAL, "a product of one row was fused that has no kernel");
