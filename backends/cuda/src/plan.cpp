@@ -60,9 +60,10 @@ void Plan::compile(const quern_graph* given, bool fuse, const CardFacts& card, s
     unfused.one = unfused.few = unfused.many = no_schedule(graph, "", "an option switches off kernels of several nodes").alone;
   } else {
     unfused.other = no_schedule(graph, "rows", "kernels of several nodes are for other extents together").alone;
-    take(matrices ? wide_schedule(graph, card) : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),
+    take(matrices ? wide_schedule(graph, given, card)
+                  : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),
          unfused.many);
-    Schedule mixed = matrices ? mixed_schedule(graph, card) : Schedule{};
+    Schedule mixed = matrices ? mixed_schedule(graph, given, card) : Schedule{};
     const bool mixed_serves_few = !mixed.steps.empty() && mixed.least_rows <= 2;
     if (!mixed.steps.empty()) schedules.push_back(std::move(mixed));
     if (!mixed_serves_few) take(decode_schedule(graph, given, 8, card), unfused.few);
