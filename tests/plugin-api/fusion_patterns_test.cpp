@@ -460,7 +460,7 @@ TEST(FusionPatterns, AdaptersInAStridedViewOrOf16BitsAreNotFound) {
   strided.values[strided.table].tensor.strides[0] = 32;
   EXPECT_STREQ(strided.refusal(), "its adapters are a strided view");
   AdaptedLayer half;
-  half.values[half.y].tensor.dtype = QUERN_F16;
+  half.nodes[half.adapted].outputs = {half.value({3, 32}, QUERN_F16)};
   EXPECT_STREQ(half.refusal(), "its operands or its result are not f32");
 }
 TEST(FusionPatterns, AdaptersUnderAConditionStandAlone) {
