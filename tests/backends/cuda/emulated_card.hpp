@@ -145,6 +145,8 @@ T __ldcg(const T* p) {
 }
 inline void store_word(u64* p, u64 v) { std::atomic_ref(*p).store(v); }
 inline u64 load_word(const u64* p) { return std::atomic_ref(*const_cast<u64*>(p)).load(); }
+inline u32 atomicAdd(u32* p, u32 v) { return std::atomic_ref(*p).fetch_add(v); }
+inline void __threadfence_block() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 /// Counts to `last` and begins anew.
 inline u32 atomicInc(u32* p, u32 last) {
   std::atomic_ref count(*p);
@@ -351,12 +353,12 @@ inline void meet_at(int barrier, int count) {
 
 /// Runs a kernel block by block.
 template <class Params>
-void run_emulated(void (*kernel)(Params), u32 columns, u32 rows, const Params& params, u32 block_threads = 256) {
+void run_emulated(void (*kernel)(Params), u32 columns, u32 rows, const Params& params, u32 block_threads = 256, u32 layers = 1) {
   blockDim = {block_threads, 1, 1};
   emulated_block.emplace(block_threads);
-  gridDim = {columns, rows, 1};
-  for (u32 block = 0; block < columns * rows; ++block) {
-    blockIdx = {block % columns, block / columns, 0};
+  gridDim = {columns, rows, layers};
+  for (u32 block = 0; block < columns * rows * layers; ++block) {
+    blockIdx = {block % columns, block / columns % rows, block / columns / rows};
     std::vector<std::thread> threads;
     for (u32 t = 0; t < block_threads; ++t)
       threads.emplace_back([&, t] {

@@ -259,7 +259,9 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = fals
           slot = 0;
           parity ^= 1;
         }
+        if (ADAPTED && threadIdx.x < 32) take_low(adapters, s.adapters, lane);
         if (ADAPTED && share == 0) {
+          wait_for_low(s.adapters);
           acc[0][0] += times_low(adapters, s.adapters, part, row + r, lane, of_own);
           acc[1][0] += times_low(adapters, s.adapters, part + other, row + r + 1 - other, lane, of_other);
         }
@@ -302,7 +304,7 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = fals
       if (lane == 0) at<float>(g.out.sums)[out_group] = squares;
     }
   }
-  if (ADAPTED) leave_words(adapters, s.adapters, gridDim.x * TEAMS * WARPS, lane);
+  if (ADAPTED) leave_words(adapters, s.adapters, TEAMS * WARPS, lane);
 }
 #endif
 
