@@ -576,7 +576,7 @@ Schedule many_rows(const Graph& graph, const quern_graph* given, const CardFacts
         return why_no_adapters(host, product, lora_matmul, mixed);
       });
   Schedule schedule = ManyRows(*adapted, card, mixed).run();
-  schedule.graph = adapted;
+  schedule.adapted = adapted;
   return schedule;
 }
 
