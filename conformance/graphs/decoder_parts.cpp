@@ -1,8 +1,10 @@
 // See decoder_parts.hpp.
 #include "graphs/decoder_parts.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 namespace quern::conformance {
 namespace {
@@ -13,10 +15,20 @@ std::int64_t page_id(const Batch& batch, std::int64_t sequence, std::int64_t i) 
 }
 
 int product(GraphBuilder& graph, const Layer& layer, const std::string& name, int a, std::int64_t k, std::int64_t n, quern_dtype dtype,
-            bool bias = false) {
+            bool bias = false, std::int64_t dim = rows_dim) {
   std::vector<int> inputs = {a, graph.weight(name + ".weight", dtype, {n, k})};
   if (bias) inputs.push_back(graph.weight(name + ".bias", QUERN_F32, {n}));
-  return graph.node(QUERN_OP_MATMUL, name, std::move(inputs), {rows_dim, n}, {}, layer.activations);
+  return graph.node(QUERN_OP_MATMUL, name, std::move(inputs), {dim, n}, {}, layer.activations);
+}
+
+/// The row of the step that output `o` is of. Rows stand in reverse between one run's number of them and the next larger one, so that the outputs of
+/// each run are of rows that it has.
+std::int64_t row_of_output(std::int64_t o, const std::vector<Extents>& runs) {
+  std::vector<std::int64_t> counts{0};
+  for (const Extents& run : runs) counts.push_back(run.rows);
+  std::ranges::sort(counts);
+  const auto end = std::ranges::upper_bound(counts, o);
+  return end == counts.end() ? o % counts.back() : *std::prev(end) + *end - 1 - o;
 }
 
 }  // namespace
@@ -121,21 +133,52 @@ int add_attention(GraphBuilder& graph, const Layer& layer, const std::string& pr
   const int attended =
       graph.node(QUERN_OP_ATTENTION, prefix + ".attention", {qr, keys, values, layer.rows.table, layer.rows.slot, layer.rows.position},
                  {rows_dim, m.heads, m.head}, attention, layer.activations);
-  const int joined = graph.reshape(attended, {rows_dim, wide});
-  const int projected = product(graph, layer, prefix + ".attn_output", joined, wide, m.hidden, layer.formats.output);
-  return graph.node(QUERN_OP_ADD, prefix + ".attn_sum", {x, projected}, {rows_dim, m.hidden}, {}, layer.activations);
+  int joined = graph.reshape(attended, {rows_dim, wide});
+  const std::int64_t dim = layer.dim_behind_attention();
+  if (layer.early_outputs != no_value) {
+    joined = graph.node(QUERN_OP_GET_ROWS, prefix + ".output_heads", {joined, layer.early_outputs}, {dim, wide}, {}, layer.activations);
+    x = graph.node(QUERN_OP_GET_ROWS, prefix + ".output_rows", {x, layer.early_outputs}, {dim, m.hidden}, {}, layer.activations);
+  }
+  const int projected = product(graph, layer, prefix + ".attn_output", joined, wide, m.hidden, layer.formats.output, false, dim);
+  return graph.node(QUERN_OP_ADD, prefix + ".attn_sum", {x, projected}, {dim, m.hidden}, {}, layer.activations);
 }
 
 int add_feed_forward(GraphBuilder& graph, const Layer& layer, const std::string& prefix, int x) {
   const ModelShape& m = layer.shape;
+  const std::int64_t dim = layer.dim_behind_attention();
   const int norm = graph.node(QUERN_OP_RMS_NORM, prefix + ".ffn_norm",
-                              {x, add_norm_weight(graph, prefix + ".ffn_norm.weight", m.hidden, layer.formats.gate)}, {rows_dim, m.hidden},
+                              {x, add_norm_weight(graph, prefix + ".ffn_norm.weight", m.hidden, layer.formats.gate)}, {dim, m.hidden},
                               {{QUERN_KEY_EPSILON, m.epsilon}}, layer.activations);
-  const int gate = product(graph, layer, prefix + ".ffn_gate", norm, m.hidden, m.ffn, layer.formats.gate);
-  const int up = product(graph, layer, prefix + ".ffn_up", norm, m.hidden, m.ffn, layer.formats.gate);
-  const int active = graph.node(QUERN_OP_GLU, prefix + ".ffn_act", {gate, up}, {rows_dim, m.ffn}, {}, layer.activations);
-  const int down = product(graph, layer, prefix + ".ffn_down", active, m.ffn, m.hidden, layer.formats.down);
-  return graph.node(QUERN_OP_ADD, prefix + ".ffn_sum", {x, down}, {rows_dim, m.hidden}, {}, layer.activations);
+  const int gate = product(graph, layer, prefix + ".ffn_gate", norm, m.hidden, m.ffn, layer.formats.gate, false, dim);
+  const int up = product(graph, layer, prefix + ".ffn_up", norm, m.hidden, m.ffn, layer.formats.gate, false, dim);
+  const int active = graph.node(QUERN_OP_GLU, prefix + ".ffn_act", {gate, up}, {dim, m.ffn}, {}, layer.activations);
+  const int down = product(graph, layer, prefix + ".ffn_down", active, m.ffn, m.hidden, layer.formats.down, false, dim);
+  return graph.node(QUERN_OP_ADD, prefix + ".ffn_sum", {x, down}, {dim, m.hidden}, {}, layer.activations);
+}
+
+int add_tokens(GraphBuilder& graph, std::int64_t vocab) {
+  return graph.input("token", filled(input(QUERN_I32, {rows_dim}), "tokens", [vocab](const Tensor& t, const CounterRandom& random) {
+                       for (std::int64_t i = 0; i < t.count(); ++i)
+                         t.set(i, static_cast<double>(random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(vocab))));
+                     }));
+}
+
+int add_output_rows(GraphBuilder& graph) {
+  return graph.input("output_row",
+                     filled(input(QUERN_I32, {outputs_dim}), "rows", [runs = graph.runs()](const Tensor& t, const CounterRandom&) {
+                       for (std::int64_t o = 0; o < t.count(); ++o) t.set(o, static_cast<double>(row_of_output(o, runs)));
+                     }));
+}
+
+void add_head(GraphBuilder& graph, const ModelShape& m, const WeightFormats& formats, int x, int table) {
+  const int normed = graph.node(QUERN_OP_RMS_NORM, "output_norm", {x, add_norm_weight(graph, "output_norm.weight", m.hidden, formats.head)},
+                                {outputs_dim, m.hidden}, {{QUERN_KEY_EPSILON, m.epsilon}});
+  const int head = table != no_value ? table : graph.weight("output.weight", formats.head, {m.vocab, m.hidden});
+  const int logits = graph.node(QUERN_OP_MATMUL, "output", {normed, head}, {outputs_dim, m.vocab});
+  graph.output(logits);
+  const int best = graph.internal("best", QUERN_I32, {outputs_dim});
+  graph.output(best);
+  graph.node_into(QUERN_OP_ARGMAX, {logits}, {best});
 }
 
 }  // namespace quern::conformance

@@ -62,11 +62,21 @@ struct Layer {
   quern_dtype cache = QUERN_F16;
   int window = 0;
   quern_dtype activations = QUERN_F32;
+  int early_outputs = no_value;  // i32 [outputs_dim]: behind its attention the layer computes these rows alone
+  std::int64_t dim_behind_attention() const noexcept { return early_outputs == no_value ? rows_dim : outputs_dim; }
 };
 /// norm, q, k, v, rotations, cache, attention, projection, residual; returns the sum. `prefix`: "blk.0".
 int add_attention(GraphBuilder& graph, const Layer& layer, const std::string& prefix, int x);
 /// norm, gate, up, SwiGLU, down, residual; returns the sum.
 int add_feed_forward(GraphBuilder& graph, const Layer& layer, const std::string& prefix, int x);
+
+/// i32 [rows_dim], below `vocab`.
+int add_tokens(GraphBuilder& graph, std::int64_t vocab);
+/// i32 [outputs_dim]: which rows of the step the outputs are of. Each run of the graph has the rows that its outputs name; a run with as many outputs as
+/// rows names each once, not in their order. Only runs of the most rows may have more outputs than rows.
+int add_output_rows(GraphBuilder& graph);
+/// norm, head and the best token of x [outputs_dim, hidden]. `table`: the head, where it is tied; else no_value.
+void add_head(GraphBuilder& graph, const ModelShape& m, const WeightFormats& formats, int x, int table);
 
 /// Scale of attention for queries and keys of about unit variance: scores then spread over a few units.
 double attention_scale(std::int64_t head);

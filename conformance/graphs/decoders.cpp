@@ -1,7 +1,8 @@
-// Decoder graphs: a two-layer block, and the decode, batch and prefill steps of real models with their true widths.
+// Decoder graphs: a two-layer block, the decode, batch and prefill steps of real models with their true widths, and steps of many sequences.
 //
 // A step has what a session's has: embedding, layers, the rows that are wanted, norm, head, the best token. Two layers: what the third
-// would show, the second does. Rows with logits: all of a decode or batch, the last of a prefill.
+// would show, the second does. Rows with logits: all of a decode or batch, the last of a prefill. Steps of many sequences have a number of them of
+// its own, by which plugins choose kernels: few are a prompt's.
 #include "graphs/decoder_parts.hpp"
 
 namespace quern::conformance {
@@ -28,6 +29,18 @@ WeightFormats q4_k_m(const ModelShape& m) {
   const quern_dtype k4 = wide ? QUERN_Q4_K : QUERN_Q5_0, k6 = wide ? QUERN_Q6_K : QUERN_Q8_0;
   const quern_dtype head = wide ? QUERN_Q6_K : QUERN_Q8_0;
   return {"q4_k_m", k4, k6, k4, k4, QUERN_Q6_K, m.tied ? head : k4, head};
+}
+
+/// Two formats for products of one operand: as Q5_K_M has them, and as other files mix them.
+const WeightFormats q5_k_m{"q5_k_m", QUERN_Q5_K, QUERN_Q6_K, QUERN_Q5_K, QUERN_Q5_K, QUERN_Q6_K, QUERN_Q5_K, QUERN_Q6_K},
+    two_a_product{"q4_0_and_q8_0", QUERN_Q4_0, QUERN_Q8_0, QUERN_Q4_1, QUERN_Q4_0, QUERN_Q5_1, QUERN_Q4_0, QUERN_Q8_0};
+
+/// Layers of blocks, and a table and a head of 16-bit floats, as directories of quantised models have them.
+WeightFormats of_half_head(quern_dtype blocks, quern_dtype half) {
+  WeightFormats formats = all_of(blocks);
+  formats.name += "_and_" + dtype_name(half);
+  formats.table = formats.head = half;
+  return formats;
 }
 
 constexpr Batch batches[] = {{"decode", 1, 1, 20}, {"batch8", 8, 8, 9}, {"prefill", 17, 1, 5}};
@@ -129,58 +142,44 @@ void blocks(CaseSink& sink) {
   for (const quern_dtype dtype : block_dtypes)
     add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
-  // Batches that decode, in each format; and products of one operand in two formats, as Q5_K_M and as other files mix them.
+  // Batches that decode, in each format; and products of one operand in two formats.
   const BlockRows batch{{"rows", 32, 32, 7}, {32, 12, 2, 1}};
   for (const quern_dtype dtype : block_dtypes)
     add_block(sink, Profile::full, all_of(dtype), QUERN_F16, QUERN_F32, false, 0, ".batch", batch);
-  const WeightFormats q5_k_m{"q5_k_m", QUERN_Q5_K, QUERN_Q6_K, QUERN_Q5_K, QUERN_Q5_K, QUERN_Q6_K, QUERN_Q5_K, QUERN_Q6_K},
-      two{"q4_0_and_q8_0", QUERN_Q4_0, QUERN_Q8_0, QUERN_Q4_1, QUERN_Q4_0, QUERN_Q5_1, QUERN_Q4_0, QUERN_Q8_0};
   add_block(sink, Profile::quick, q5_k_m, QUERN_F16, QUERN_F32, false, 0, "");
-  for (const WeightFormats& formats : {q5_k_m, two})
+  for (const WeightFormats& formats : {q5_k_m, two_a_product})
     add_block(sink, Profile::full, formats, QUERN_F16, QUERN_F32, false, 0, ".batch", batch);
 }
 
-/// `counts`: with how many rows a graph of a ranged number runs; empty: it has as many as the batch.
+/// A graph of ranged rows: with how many, and with how many outputs, it runs. Empty: both are fixed, and each row is one of the batch.
+struct StepRuns {
+  std::vector<std::int64_t> rows, outputs;
+  bool early_outputs = false;  // the last layer computes the rows of the outputs alone, as sessions on CPUs have it
+};
+
 void add_step(CaseSink& sink, Profile profile, const ModelShape& m, const WeightFormats& formats, const Batch& batch, int layers,
-              std::vector<std::int64_t> counts = {}) {
-  const bool ranged = !counts.empty();
-  GraphBuilder graph = ranged ? GraphBuilder(batch.rows, std::move(counts)) : GraphBuilder(batch.rows);
+              const StepRuns& runs = {}) {
+  GraphBuilder graph = runs.rows.empty() ? GraphBuilder(batch.rows) : GraphBuilder(batch.rows, runs.rows);
+  graph.have_outputs(batch.sequences == 1 ? 1 : batch.rows, runs.outputs);
   graph.allow(conversions);
   // What each value is for 1 row, it is for several; and a large vocabulary changes none of them.
   graph.graph().mark_each = profile == Profile::quick && batch.rows == 1 && m.vocab < 32768;
   const RowValues rows = add_row_values(graph, batch, m.head, m.rope_mode == 1 ? 1e6 : 1e4);
-  const bool prompt = batch.sequences == 1;
-  const std::int64_t wanted = prompt ? 1 : ranged ? rows_dim : batch.rows;
-  const int token =
-      graph.input("token", filled(input(QUERN_I32, {rows_dim}), "tokens", [vocab = m.vocab](const Tensor& t, const CounterRandom& random) {
-                    for (std::int64_t i = 0; i < t.count(); ++i)
-                      t.set(i, static_cast<double>(random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(vocab))));
-                  }));
-  const int output_row = graph.input("output_row", filled(input(QUERN_I32, {wanted}), "rows",
-                                                          [rows_all = batch.rows, prompt](const Tensor& t, const CounterRandom&) {
-                                                            for (std::int64_t i = 0; i < t.count(); ++i)
-                                                              t.set(i, static_cast<double>(prompt ? rows_all - 1 : i));
-                                                          }));
+  const int token = add_tokens(graph, m.vocab), output_row = add_output_rows(graph);
   const int table = graph.weight("token_embd.weight", formats.table, {m.vocab, m.hidden});
   int x = graph.node(QUERN_OP_GET_ROWS, "token_embd", {table, token}, {rows_dim, m.hidden});
-  const Layer layer{m, formats, batch, rows};
+  Layer layer{m, formats, batch, rows};
   for (int l = 0; l < layers; ++l) {
     const std::string prefix = "blk." + std::to_string(l);
+    if (runs.early_outputs && l + 1 == layers) layer.early_outputs = output_row;
     x = add_feed_forward(graph, layer, prefix, add_attention(graph, layer, prefix, x));
   }
-  const int last = graph.node(QUERN_OP_GET_ROWS, "output_rows", {x, output_row}, {wanted, m.hidden});
-  const int normed =
-      graph.node(QUERN_OP_RMS_NORM, "output_norm", {last, add_norm_weight(graph, "output_norm.weight", m.hidden, formats.head)},
-                 {wanted, m.hidden}, {{QUERN_KEY_EPSILON, m.epsilon}});
-  const int head = m.tied ? table : graph.weight("output.weight", formats.head, {m.vocab, m.hidden});
-  const int logits = graph.node(QUERN_OP_MATMUL, "output", {normed, head}, {wanted, m.vocab});
-  graph.output(logits);
-  const int best = graph.internal("best", QUERN_I32, {wanted});
-  graph.output(best);
-  graph.node_into(QUERN_OP_ARGMAX, {logits}, {best});
+  if (!runs.early_outputs) x = graph.node(QUERN_OP_GET_ROWS, "output_rows", {x, output_row}, {outputs_dim, m.hidden});
+  add_head(graph, m, formats, x, m.tied ? table : no_value);
   Case c = graph.finish(profile, level_inference);
-  c.deadline_seconds = layers == 2 ? 120 : 600;
-  sink.add_graph("graphs." + std::string(m.name) + "." + batch.name + "." + formats.name + (layers == 2 ? "" : ".all_layers"),
+  c.deadline_seconds = layers <= 2 ? 120 : 600;
+  sink.add_graph("graphs." + std::string(m.name) + "." + batch.name + "." + formats.name + (layers <= 2 ? "" : ".all_layers") +
+                     (runs.early_outputs ? ".early_outputs" : ""),
                  std::move(c));
 }
 
@@ -191,9 +190,10 @@ void steps(CaseSink& sink) {
   // A session's decode step: one row of a graph that may have more, which is what GPUs fuse and capture. The steps below have their rows fixed.
   constexpr Batch one_of_eight{"one_row", 8, 8, 20};
   for (const WeightFormats& formats : {q4_k_m(narrow_head), all_of(QUERN_Q8_0), all_of(QUERN_Q4_1), all_of(QUERN_F16)})
-    add_step(sink, Profile::quick, narrow_head, formats, one_of_eight, 2, {1});
-  add_step(sink, Profile::quick, wide_ffn, q4_k_m(wide_ffn), one_of_eight, 2, {1});
-  for (const quern_dtype dtype : {QUERN_Q8_0, QUERN_F16}) add_step(sink, Profile::full, wide_ffn, all_of(dtype), one_of_eight, 2, {1});
+    add_step(sink, Profile::quick, narrow_head, formats, one_of_eight, 2, {{1}, {1}});
+  add_step(sink, Profile::quick, wide_ffn, q4_k_m(wide_ffn), one_of_eight, 2, {{1}, {1}});
+  for (const quern_dtype dtype : {QUERN_Q8_0, QUERN_F16})
+    add_step(sink, Profile::full, wide_ffn, all_of(dtype), one_of_eight, 2, {{1}, {1}});
   for (const ModelShape& m : shapes)
     for (const WeightFormats& formats : {q4_k_m(m), all_of(QUERN_Q8_0), all_of(QUERN_F16)})
       for (const Batch& batch : batches) {
@@ -204,9 +204,36 @@ void steps(CaseSink& sink) {
       }
 }
 
+/// Steps of many sequences, around the 32, 48 and 64 for which CUDA has kernels of their own. With an output of each row they decode; a plugin takes
+/// few outputs for the sign of prompts. The widths are the least that these kernels take.
+void sequences(CaseSink& sink) {
+  constexpr ModelShape least{"sequences", 256, 256, 4, 2, 64, 64, 2, false, 0, 1e-5, false};
+  constexpr Batch few{"rows24", 24, 24, 5}, full{"rows64", 64, 64, 5}, some{"rows72", 72, 72, 5}, edges{"edges", 72, 72, 5},
+      many{"rows140", 140, 140, 5}, wanted_twice{"wanted_twice", 72, 72, 5};
+  const WeightFormats mix = q4_k_m(least);
+  const StepRuns around{{48, 64, 65, 33, 64, 33}, {48, 64, 65, 10, 16, 0}};
+  add_step(sink, Profile::quick, least, mix, some, 2, around);
+  add_step(sink, Profile::quick, least, mix, few, 2, {{17, 16, 15, 9, 8, 7, 3}, {17, 16, 15, 9, 8, 7, 0}});
+  add_step(sink, Profile::quick, least, mix, few, 2, {{17, 17, 9, 3}, {17, 3, 1, 0}, true});
+  for (const quern_dtype dtype : block_dtypes) add_step(sink, Profile::full, least, all_of(dtype), full, 1, {{48, 64}, {48, 17}});
+  for (const WeightFormats& formats :
+       {q5_k_m, two_a_product, of_half_head(QUERN_Q4_Z128, QUERN_F16), of_half_head(QUERN_F8_128, QUERN_BF16)})
+    add_step(sink, Profile::full, least, formats, some, 2, around);
+  for (const quern_dtype dtype : {QUERN_F16, QUERN_BF16}) {
+    add_step(sink, Profile::full, least, all_of(dtype), some, 2, around);
+    add_step(sink, Profile::full, least, all_of(dtype), some, 2, {around.rows, around.outputs, true});
+  }
+  for (const WeightFormats& formats : {mix, all_of(QUERN_Q8_0)}) {
+    add_step(sink, Profile::full, least, formats, edges, 2, {{47, 49, 63, 31, 32, 33, 48, 48}, {47, 49, 63, 31, 32, 33, 13, 12}});
+    add_step(sink, Profile::full, least, formats, many, 2, {{128, 129, 140, 140}, {128, 129, 36, 35}});
+    add_step(sink, Profile::full, least, formats, wanted_twice, 2, {{64, 33, 64}, {70, 33, 72}});
+  }
+}
+
 void generate(CaseSink& sink) {
   blocks(sink);
   steps(sink);
+  sequences(sink);
 }
 
 }  // namespace

@@ -2,22 +2,31 @@
 #include "graphs/graph_builder.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace quern::conformance {
 
-GraphBuilder::GraphBuilder(std::int64_t most, std::vector<std::int64_t> counts) : most_rows_(most) {
-  graph_.most_rows = most;
-  graph_.row_counts = std::move(counts);
+GraphBuilder::GraphBuilder(std::int64_t most, const std::vector<std::int64_t>& counts) : most_{most, 0} {
+  graph_.most = most_;
+  for (const std::int64_t rows : counts) graph_.runs.push_back({rows, 0});
+}
+
+void GraphBuilder::have_outputs(std::int64_t most, const std::vector<std::int64_t>& counts) {
+  if (counts.size() != graph_.runs.size()) throw std::logic_error("each run has a number of rows and one of outputs");
+  most_.outputs = most;
+  if (graph_.runs.empty()) return;
+  graph_.most.outputs = most;
+  for (std::size_t i = 0; i < counts.size(); ++i) graph_.runs[i].outputs = counts[i];
 }
 
 int GraphBuilder::add(std::string name, ValueSpec spec) {
   GraphValue v;
   v.name = std::move(name);
   v.spec = std::move(spec);
-  if (!v.spec.dims.empty() && v.spec.dims[0] == rows_dim) {
-    v.spec.dims[0] = most_rows_;
-    v.rows = true;
-    v.ranged = graph_.most_rows != 0;
+  if (!v.spec.dims.empty() && v.spec.dims[0] < 0) {
+    v.extent = v.spec.dims[0] == rows_dim ? Extent::rows : Extent::outputs;
+    v.spec.dims[0] = most_.of(v.extent);
+    v.ranged = graph_.most.of(v.extent) != 0;
   }
   graph_.values.push_back(std::move(v));
   return static_cast<int>(graph_.values.size()) - 1;
@@ -44,7 +53,7 @@ int GraphBuilder::in_place(std::string name, int of) {
   const ValueSpec& root = at(of).spec;
   const int value = internal(std::move(name), root.dtype, root.dims);
   at(value).alias_of = of;
-  at(value).rows = at(of).rows;
+  at(value).extent = at(of).extent;
   at(value).ranged = at(of).ranged;
   return value;
 }

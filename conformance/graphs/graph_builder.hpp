@@ -8,17 +8,24 @@
 
 namespace quern::conformance {
 
-/// As the first of a value's dims: the number of rows of the graph.
-inline constexpr std::int64_t rows_dim = -1;
+/// As the first of a value's dims: the number of rows of the graph, and of its rows whose outputs are wanted.
+inline constexpr std::int64_t rows_dim = -1, outputs_dim = -2;
 
 class GraphBuilder {
  public:
   /// A graph of `rows` rows, of one size only.
-  explicit GraphBuilder(std::int64_t rows) : most_rows_(rows) {}
+  explicit GraphBuilder(std::int64_t rows) : most_{rows, 0} {}
   /// A graph of a ranged number of rows that runs with each of `counts`; none is above `most`.
-  GraphBuilder(std::int64_t most, std::vector<std::int64_t> counts);
+  GraphBuilder(std::int64_t most, const std::vector<std::int64_t>& counts);
 
-  std::int64_t rows() const noexcept { return most_rows_; }
+  /// Before any value of outputs_dim is added: the rows whose outputs are wanted are `most`. Of a graph with ranged rows they are ranged too, with
+  /// one of `counts` for each of those of the rows; none is above `most`.
+  void have_outputs(std::int64_t most, const std::vector<std::int64_t>& counts = {});
+
+  std::int64_t rows() const noexcept { return most_.rows; }
+  bool has_outputs() const noexcept { return most_.outputs != 0; }
+  /// Of a graph of fixed extents the one that it is.
+  std::vector<Extents> runs() const { return graph_.runs.empty() ? std::vector{most_} : graph_.runs; }
 
   // Values with contents. Each returns its id.
   int input(std::string name, ValueSpec spec);
@@ -57,7 +64,7 @@ class GraphBuilder {
   int part(int value, Dims dims, std::uint64_t offset, std::int64_t row_bytes);
 
   WholeGraph graph_;
-  std::int64_t most_rows_;
+  Extents most_;
   std::uint32_t conversions_ = 0;
 };
 

@@ -16,15 +16,15 @@
 namespace quern::conformance {
 namespace {
 
-/// `rows`: those of the mode's run; 0 in the modes of a graph whose rows are fixed, where all are live.
-Dims live_dims(const GraphValue& value, std::int64_t rows) {
+/// `extents`: those of the mode's run; of 0 rows in the modes of a graph whose rows are fixed, where all are live.
+Dims live_dims(const GraphValue& value, const Extents& extents) {
   Dims dims = value.spec.dims;
-  if (value.ranged || (value.rows && rows != 0)) dims[0] = rows;
+  if (value.ranged || (value.extent != Extent::own && extents.rows != 0)) dims[0] = extents.of(value.extent);
   return dims;
 }
 
-Tensor live_part(const GraphValue& value, const Tensor& tensor, std::int64_t rows) {
-  const Dims dims = live_dims(value, rows);
+Tensor live_part(const GraphValue& value, const Tensor& tensor, const Extents& extents) {
+  const Dims dims = live_dims(value, extents);
   return Tensor(tensor.dtype(), dims, tensor.bytes().first(packed_bytes(tensor.dtype(), dims)));
 }
 
@@ -56,9 +56,9 @@ class Walk {
       x = found->second;
     } else {
       const Tensor& bound = data_.inputs[static_cast<std::size_t>(at(source).input)];
-      x.tensor = &kept_.emplace(source, live_part(at(source), bound, mode_.rows)).first->second;
+      x.tensor = &kept_.emplace(source, live_part(at(source), bound, mode_.extents)).first->second;
     }
-    x.dims = live_dims(at(v), mode_.rows);
+    x.dims = live_dims(at(v), mode_.extents);
     return graph_.is_part(v) ? part_of(x, at(v)) : x;
   }
 
@@ -103,7 +103,7 @@ class Walk {
       call.states.push_back(before[o].absent() ? nullptr : &before[o]);
       const Tensor* const found = y == no_value ? nullptr : observed(y);
       call.shown.push_back(found == nullptr ? nullptr
-                                            : seen_.emplace_back(std::make_unique<Tensor>(live_part(at(y), *found, mode_.rows))).get());
+                                            : seen_.emplace_back(std::make_unique<Tensor>(live_part(at(y), *found, mode_.extents))).get());
     }
     if (node.predicate != no_value && operand(node.predicate).tensor->at(0) == 0)
       throw std::logic_error("predicates of whole graphs are 1");
@@ -120,9 +120,9 @@ class Walk {
   /// Judges an output that was observed; the nodes behind it then read what the device had.
   void take(int v, const Result& result, Verdict& verdict) {
     Operand x;
-    x.dims = live_dims(at(v), mode_.rows);
+    x.dims = live_dims(at(v), mode_.extents);
     if (const Tensor* found = observed(v)) {
-      const Tensor& live = seen_.emplace_back(std::make_unique<Tensor>(live_part(at(v), *found, mode_.rows))).operator*();
+      const Tensor& live = seen_.emplace_back(std::make_unique<Tensor>(live_part(at(v), *found, mode_.extents))).operator*();
       Verdict one = judge_result(result, live, mode_.numerics, mode_.flushes);
       if (one.status != Status::pass) one.text = at(v).name + ": " + one.text;
       if (live.count() != 0) verdict.merge(one);
@@ -143,15 +143,16 @@ class Walk {
 };
 
 /// Where the first value lies in which two modes differ, among those that both show; empty: they agree.
-std::string difference(const WholeGraph& graph, const ModeResult& a, const ModeResult& b, std::int64_t rows) {
+std::string difference(const WholeGraph& graph, const ModeResult& a, const ModeResult& b) {
+  const Extents both{std::min(a.extents.rows, b.extents.rows), std::min(a.extents.outputs, b.extents.outputs)};
   for (const GraphNode& node : graph.nodes)
     for (const int y : node.outputs) {
       if (y == no_value) continue;
       const GraphValue& value = graph.values[static_cast<std::size_t>(y)];
       const auto o = static_cast<std::size_t>(value.output);
       if (a.outputs[o].absent() || b.outputs[o].absent()) continue;
-      if (a.rows != b.rows && !value.rows) continue;  // states hold another number of rows
-      const Tensor left = live_part(value, a.outputs[o], rows), right = live_part(value, b.outputs[o], rows);
+      if (a.extents != b.extents && value.extent == Extent::own) continue;  // states hold another number of rows
+      const Tensor left = live_part(value, a.outputs[o], both), right = live_part(value, b.outputs[o], both);
       if (std::ranges::equal(left.bytes(), right.bytes())) continue;
       std::size_t first = 0;
       while (left.bytes()[first] == right.bytes()[first]) ++first;
@@ -167,11 +168,11 @@ bool shows_judged_values(const WholeGraph& graph, std::span<const ModeResult* co
   for (const GraphValue& value : graph.values) {
     if (value.output == no_value || mode.outputs[static_cast<std::size_t>(value.output)].absent()) continue;
     const auto o = static_cast<std::size_t>(value.output);
-    const Tensor shown = live_part(value, mode.outputs[o], mode.rows);
+    const Tensor shown = live_part(value, mode.outputs[o], mode.extents);
     const bool known = std::ranges::any_of(judged, [&](const ModeResult* m) {
-      if (m->outcome != Outcome::ran || m->rows != mode.rows || (m->numerics != mode.numerics && m->numerics != Numerics::exact))
+      if (m->outcome != Outcome::ran || m->extents != mode.extents || (m->numerics != mode.numerics && m->numerics != Numerics::exact))
         return false;
-      return !m->outputs[o].absent() && std::ranges::equal(live_part(value, m->outputs[o], m->rows).bytes(), shown.bytes());
+      return !m->outputs[o].absent() && std::ranges::equal(live_part(value, m->outputs[o], m->extents).bytes(), shown.bytes());
     });
     if (!known) return false;
   }
@@ -202,7 +203,7 @@ std::optional<Verdict> not_run(const ModeResult& mode) {
 /// What the contract demands of two modes to the bit.
 Verdict judge_bits(const WholeGraph& graph, const std::vector<ModeResult>& modes, const ModeResult& mode) {
   const auto claim = [&](const ModeResult* other, const char* why) -> Verdict {
-    const std::string text = difference(graph, mode, *other, std::min(mode.rows, other->rows));
+    const std::string text = difference(graph, mode, *other);
     return text.empty() ? Verdict{Status::pass, {}, 0, 1, {}}
                         : Verdict{Status::fail, text + " from " + other->mode() + ", and " + why, 0, 1, {}};
   };

@@ -1,7 +1,7 @@
 // Layers of each kind that models have (layers/): two of them, a norm and a head, with random weights and tiny widths.
 //
-// quick: a ranged number of rows, as sessions have it, that runs with 3, 1 and 40; of one sequence with a block format, of three with f16. full:
-// fixed numbers of rows, and the other formats.
+// quick: a ranged number of rows that runs with 3, 1 and 40; of one sequence with a block format, of three with f16. full: the other formats, decode,
+// a batch and a prompt. Outputs are ranged too, as sessions have them. One sequence of quick has none: there the head is one of all rows.
 #include "graphs/layers/layer_step.hpp"
 
 namespace quern::conformance {
@@ -10,9 +10,11 @@ namespace {
 constexpr std::uint32_t conversions = QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;  // as sessions send them
 constexpr int depth = 2;  // layers of a kind differ from one to the next
 
+/// `outputs`: a number for each of `counts`, of rows whose outputs are wanted; empty: the outputs of all rows are made.
 void add_case(CaseSink& sink, Profile profile, const LayerFamily& family, quern_dtype format, const Batch& batch,
-              std::vector<std::int64_t> counts, bool mark_each) {
-  LayerStep step(family.tiny, format, batch, std::move(counts), conversions);
+              const std::vector<std::int64_t>& counts, const std::vector<std::int64_t>& outputs, bool mark_each) {
+  LayerStep step(family.tiny, format, batch, counts, conversions);
+  if (!outputs.empty()) step.graph.have_outputs(batch.rows, outputs);
   add_layers(step, family, depth);
   step.graph.graph().mark_each = mark_each;
   sink.add_graph("graphs.layers." + std::string(family.name) + "." + dtype_name(format) + "." + batch.name,
@@ -22,14 +24,14 @@ void add_case(CaseSink& sink, Profile profile, const LayerFamily& family, quern_
 void generate(CaseSink& sink) {
   for (const LayerFamily* const family : layer_families()) {
     const quern_dtype block = family->block;
-    add_case(sink, Profile::quick, *family, block, {"one_sequence", 40, 1, 9}, {3, 1, 40}, false);
-    add_case(sink, Profile::quick, *family, QUERN_F16, {"three_sequences", 40, 3, 9}, {3, 1, 40}, false);
+    add_case(sink, Profile::quick, *family, block, {"one_sequence", 40, 1, 9}, {3, 1, 40}, {}, false);
+    add_case(sink, Profile::quick, *family, QUERN_F16, {"three_sequences", 40, 3, 9}, {3, 1, 40}, {3, 1, 3}, false);
     for (const quern_dtype format : {block, QUERN_Q8_0, QUERN_Q4_0, QUERN_F16, QUERN_BF16, QUERN_F32}) {
       if (format == QUERN_Q8_0 && block == QUERN_Q8_0) continue;
-      add_case(sink, Profile::full, *family, format, {"decode", 1, 1, 20}, {1}, true);
+      add_case(sink, Profile::full, *family, format, {"decode", 1, 1, 20}, {1}, {1}, true);
       if (format != block && format != QUERN_Q8_0 && format != QUERN_F16) continue;  // one of each kind of kernel
-      add_case(sink, Profile::full, *family, format, {"batch", 17, 17, 5}, {17, 8, 2}, format == block);
-      add_case(sink, Profile::full, *family, format, {"prompt", 70, 1, 30}, {70, 33, 64}, false);
+      add_case(sink, Profile::full, *family, format, {"batch", 17, 17, 5}, {17, 8, 2}, {17, 8, 2}, format == block);
+      add_case(sink, Profile::full, *family, format, {"prompt", 70, 1, 30}, {70, 33, 64}, {1, 0, 1}, false);
     }
   }
 }

@@ -107,6 +107,8 @@ AXES = {
 }
 
 
+# Of the graphs of a ranged number of rows, and of rows whose outputs are wanted: from the pairs that a case runs with.
+STEP_AXES = {"step.sequences": lambda rows, outputs: rows if rows == outputs else None}
 ABI_AXES = ("runs_a_list", "patches_a_run", "bytes_a_patch", "bytes_of_patches", "outputs_a_plan")  # of conformance/abi/counts.def
 
 
@@ -155,7 +157,7 @@ class Row:
         self.times = next((int(w[6:]) for w in self.rest if w.startswith("times=")), 1)
         self.refused = "refused" in self.rest
         self.used = self.constant.startswith("=")
-        if self.axis != "-" and self.axis not in AXES and self.axis not in ABI_AXES:
+        if self.axis != "-" and self.axis not in (*AXES, *STEP_AXES, *ABI_AXES):
             sys.exit(f"limits.txt:{at}: there is no axis {self.axis}")
 
     def has(self, backend, file, name):
@@ -184,8 +186,11 @@ def limits(repository, problems):
 
 
 def show_limits(repository, all_cases, verbose, problems):
-    counts = {axis: collections.defaultdict(list) for axis in AXES}
+    counts = {axis: collections.defaultdict(list) for axis in (*AXES, *STEP_AXES)}
     for case in all_cases:
+        for axis, get in STEP_AXES.items():
+            for value in {get(*run) for run in case.get("runs", [])} - {None}:
+                counts[axis][value].append(case["name"])
         if case["kind"] != "node":
             continue
         for axis, get in AXES.items():

@@ -101,7 +101,7 @@ void run(const quern::loader::Device& device, const LayerFamily& family, const V
     flat.set_layout(flat.value_of(id), weight.layout);
     bindings[id] = weight.region.get();
   }
-  Prepared plan(device, queue, flat.graph(), bindings, plan_of_rows(most_rows));
+  Prepared plan(device, queue, flat.graph(), bindings);
   for (const std::int64_t rows : kind.counts) {
     if (rows > most_rows) continue;
     if (timed > 0) {

@@ -24,7 +24,7 @@ int add(LayerStep& s, int x, int index) {
 }
 
 int capped(LayerStep& s, int logits) {
-  const Dims dims = {rows_dim, s.w.head_outputs};
+  const Dims dims = {s.dim, s.w.head_outputs};
   const int small = s.graph.node(QUERN_OP_SCALE, "logits_over_cap", {logits}, dims, {{QUERN_KEY_ALPHA, 0.03125}});
   const int bent = s.graph.node(QUERN_OP_TANH, "logits_bent", {small}, dims);
   return s.graph.node(QUERN_OP_SCALE, "logits", {bent}, dims, {{QUERN_KEY_ALPHA, 32}});

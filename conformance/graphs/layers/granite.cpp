@@ -15,7 +15,7 @@ int add(LayerStep& s, int x, int) {
 }
 
 int scaled(LayerStep& s, int logits) {
-  return s.graph.node(QUERN_OP_SCALE, "logits", {logits}, {rows_dim, s.w.head_outputs}, {{QUERN_KEY_ALPHA, of_logits}});
+  return s.graph.node(QUERN_OP_SCALE, "logits", {logits}, {s.dim, s.w.head_outputs}, {{QUERN_KEY_ALPHA, of_logits}});
 }
 
 int embedded(LayerStep& s, int x) {

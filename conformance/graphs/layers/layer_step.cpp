@@ -23,9 +23,9 @@ constexpr const LayerFamily* families[] = {
 
 std::span<const LayerFamily* const> layer_families() { return families; }
 
-LayerStep::LayerStep(const LayerWidths& widths, quern_dtype matrices, const Batch& of, std::vector<std::int64_t> counts,
+LayerStep::LayerStep(const LayerWidths& widths, quern_dtype matrices, const Batch& of, const std::vector<std::int64_t>& counts,
                      std::uint32_t conversions)
-    : graph(of.rows, std::move(counts)),
+    : graph(of.rows, counts),
       w(widths),
       format(matrices),
       batch(of),
@@ -36,7 +36,7 @@ LayerStep::LayerStep(const LayerWidths& widths, quern_dtype matrices, const Batc
 int LayerStep::product(const char* part, int a, std::int64_t n, std::int64_t k, Bias bias) {
   std::vector<int> inputs = {a, matrix(part, n, k)};
   if (bias == Bias::f32) inputs.push_back(graph.weight(name(part) + ".bias", QUERN_F32, {n}));
-  return graph.node(QUERN_OP_MATMUL, name(part), std::move(inputs), {rows_dim, n});
+  return graph.node(QUERN_OP_MATMUL, name(part), std::move(inputs), {dim, n});
 }
 
 int LayerStep::norm_weight(const char* part, std::int64_t n, double offset) {
@@ -50,7 +50,7 @@ int LayerStep::norm(const char* part, int x, double weight_offset) {
   std::vector<Attribute> attributes = {{QUERN_KEY_EPSILON, epsilon}};
   if (weight_offset != 0) attributes.push_back({QUERN_KEY_WEIGHT_OFFSET, weight_offset});
   const int weight = add_norm_weight(graph, name(part) + ".weight", w.hidden, format, weight_offset);
-  return graph.node(QUERN_OP_RMS_NORM, name(part), {x, weight}, {rows_dim, w.hidden}, std::move(attributes));
+  return graph.node(QUERN_OP_RMS_NORM, name(part), {x, weight}, {dim, w.hidden}, std::move(attributes));
 }
 
 int LayerStep::layer_norm(const char* part, int x) {
@@ -157,7 +157,12 @@ void add_layers(LayerStep& s, const LayerFamily& family, int layers) {
     x = family.add(s, x, l);
   }
   s.prefix = "output";
-  int logits = s.product("head", s.norm("norm", x), s.w.head_outputs, s.w.hidden);
+  int wanted = x;
+  if (s.graph.has_outputs()) {
+    s.dim = outputs_dim;
+    wanted = s.graph.node(QUERN_OP_GET_ROWS, s.name("rows"), {x, add_output_rows(s.graph)}, {s.dim, s.w.hidden});
+  }
+  int logits = s.product("head", s.norm("norm", wanted), s.w.head_outputs, s.w.hidden);
   if (family.behind_head != nullptr) logits = family.behind_head(s, logits);
   s.graph.output(x), s.graph.output(logits);
 }

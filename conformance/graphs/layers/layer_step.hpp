@@ -26,14 +26,16 @@ enum class Bias { none, f32 };
 class LayerStep {
  public:
   /// `counts`: with how many rows it runs; the most is batch.rows.
-  LayerStep(const LayerWidths& widths, quern_dtype format, const Batch& batch, std::vector<std::int64_t> counts, std::uint32_t conversions);
+  LayerStep(const LayerWidths& widths, quern_dtype format, const Batch& batch, const std::vector<std::int64_t>& counts,
+            std::uint32_t conversions);
 
   GraphBuilder graph;
   const LayerWidths w;
   const quern_dtype format;
   const Batch batch;
   const RowValues rows;
-  std::string prefix;  // "blk.0"
+  std::string prefix;           // "blk.0"
+  std::int64_t dim = rows_dim;  // of products and norms: behind the layers outputs_dim, if the graph has it
 
   std::int64_t queries() const noexcept { return w.heads * w.head; }
   std::int64_t keys() const noexcept { return w.kv_heads * w.head; }
@@ -95,7 +97,7 @@ struct LayerFamily {
 /// Every row of layers.def, in its order.
 std::span<const LayerFamily* const> layer_families();
 
-/// Rows of x through `layers` layers of the family, the last norm and the head.
+/// Rows of x through `layers` layers of the family; the last norm and the head of all of them, or of those whose outputs the graph has.
 void add_layers(LayerStep& s, const LayerFamily& family, int layers);
 
 }  // namespace quern::conformance

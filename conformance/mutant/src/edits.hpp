@@ -174,5 +174,8 @@ Mutation views_start_at_their_root();  // views that are packed: rows of a matri
 Mutation sinks_are_ignored();          // of more than one row
 Mutation norms_read_what_is_written_later();
 Mutation adapters_of_values_are_skipped();
+Mutation extents_change_places();  // ranged values of one symbol count those of the other
+Mutation outputs_are_all_rows();   // what lies behind the rows whose outputs are wanted is made of all rows
+Mutation first_output_is_of_the_first_row();
 
 }  // namespace quern::mutant

@@ -25,6 +25,9 @@ std::uint32_t maker_op(const GraphCopy& graph, std::uint32_t value) {
   return op;
 }
 
+/// Both of one size, so that a value of one may count the other.
+bool has_two_extents(const GraphCopy& graph) { return graph.symbols().size() == 2 && graph.symbols()[0].max == graph.symbols()[1].max; }
+
 Mutation edits_layers(std::function<void(GraphCopy&)> edit) {
   Mutation m;
   m.edit_graph = [edit = std::move(edit)](GraphCopy& graph) {
@@ -207,6 +210,33 @@ Mutation adapters_of_values_are_skipped() {
     });
     if (cached) node.attributes.push_back({QUERN_KEY_ALPHA, QUERN_ATTR_F64, 0, 0});
   });
+}
+
+Mutation extents_change_places() {
+  return edits_layers([](GraphCopy& graph) {
+    if (!has_two_extents(graph)) return;
+    for (quern_value& value : graph.values)
+      if (value.symbols[0] != 0) value.symbols[0] = 3 - value.symbols[0];
+  });
+}
+
+Mutation outputs_are_all_rows() {
+  return edits_layers([](GraphCopy& graph) {
+    if (!has_two_extents(graph)) return;
+    for (const NodeCopy& node : graph.nodes)
+      if (node.fields.op == QUERN_OP_GET_ROWS && graph.values[node.inputs[0]].symbols[0] != 0) skip(graph, node);
+    for (quern_value& value : graph.values)
+      if (value.symbols[0] != 0) value.symbols[0] = 1;
+  });
+}
+
+Mutation first_output_is_of_the_first_row() {
+  Mutation m = edits_input(QUERN_OP_GET_ROWS, 1, [](const NodeRun& node) {
+    if (node.input(0).absent()) node.input(1).set(0, 0);  // not of a table that the host has
+  });
+  m.needs_inputs = m.needs_outputs = false;
+  m.first_rows = true;
+  return m;
 }
 
 }  // namespace quern::mutant

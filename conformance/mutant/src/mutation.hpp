@@ -162,6 +162,7 @@ struct Mutation {
   std::function<void(const NodeRun&)> after;   // edits the outputs, after it
 
   bool needs_inputs = true;     // false: also nodes inside of larger graphs, whose inputs lie in scratch
+  bool needs_outputs = true;    // false: the same of outputs
   bool only_fused = false;      // only in plans of several nodes that were compiled with fusion
   bool only_invariant = false;  // only nodes that ask for INVARIANT
   bool first_rows = false;      // ranged values count as their first row, which every run has that computes anything

@@ -108,7 +108,8 @@ class Edits {
     for (const NodeCopy& node : instance.plan->graph->nodes) {
       if (!mutation_.is_about(node)) continue;
       std::vector<Slot> inputs = slots(instance, node.inputs, true), outputs = slots(instance, node.outputs, false), kept;
-      if (!complete(node, mutation_.needs_inputs && mutation_.behaviour == Behaviour::none, inputs, outputs)) continue;
+      if (!complete(node, mutation_.needs_inputs && mutation_.behaviour == Behaviour::none, mutation_.needs_outputs, inputs, outputs))
+        continue;
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         kept_.emplace_back(outputs[o].bytes());
         if (!outputs[o].absent()) std::memcpy(kept_.back().data(), outputs[o].at(0), outputs[o].bytes());
@@ -133,10 +134,11 @@ class Edits {
 
  private:
   /// Nodes inside of larger graphs whose values lie in scratch are left alone, as are empty ones.
-  static bool complete(const NodeCopy& node, bool needs_inputs, const std::vector<Slot>& inputs, const std::vector<Slot>& outputs) {
+  static bool complete(const NodeCopy& node, bool needs_inputs, bool needs_outputs, const std::vector<Slot>& inputs,
+                       const std::vector<Slot>& outputs) {
     for (std::size_t i = 0; needs_inputs && i < inputs.size(); ++i)
       if (node.inputs[i] != QUERN_NONE && inputs[i].absent()) return false;
-    for (std::size_t o = 0; o < outputs.size(); ++o)
+    for (std::size_t o = 0; needs_outputs && o < outputs.size(); ++o)
       if (node.outputs[o] != QUERN_NONE && outputs[o].absent()) return false;
     return !outputs.empty();
   }

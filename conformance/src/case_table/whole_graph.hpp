@@ -19,17 +19,27 @@ struct Verdict;
 
 inline constexpr int no_value = -1;
 
+/// What dimension 0 of a value counts: the rows of the step, those of them whose outputs are wanted, or something of its own.
+enum class Extent { own, rows, outputs };
+
+/// How many of each. outputs: 0 also in a graph that has no such extent.
+struct Extents {
+  std::int64_t rows = 0, outputs = 0;
+  std::int64_t of(Extent extent) const noexcept { return extent == Extent::outputs ? outputs : rows; }
+  bool operator==(const Extents&) const = default;
+};
+
 struct GraphValue {
   ValueSpec spec;                 // kind INPUT, CONSTANT and STATE are bound with contents; INTERNAL and OUTPUT are written by a node
   std::string name;               // "blk.0.attn_q", for messages
   int alias_of = no_value;        // a reshaped view of all of that value, a part of it, or the value that an output is written in place of
   std::uint64_t part_offset = 0;  // of a part: bytes from the start of alias_of
   std::int64_t part_row_bytes =
-      0;                  // of a part: from one index of dimension 0 to the next; 0: this is no part. The other dimensions are packed
-  bool rows = false;      // dimension 0 is the graph's number of rows, ranged or not
-  bool ranged = false;    // dimension 0 is the number of rows of the run; spec.dims has the most
-  int input = no_value;   // its place in Case::inputs
-  int output = no_value;  // its place in Case::outputs
+      0;                        // of a part: from one index of dimension 0 to the next; 0: this is no part. The other dimensions are packed
+  Extent extent = Extent::own;  // ranged or not
+  bool ranged = false;          // dimension 0 is the extent of the run; spec.dims has the most
+  int input = no_value;         // its place in Case::inputs
+  int output = no_value;        // its place in Case::outputs
 };
 
 struct GraphNode {
@@ -50,9 +60,9 @@ struct GraphSteps {
 struct WholeGraph {
   std::vector<GraphValue> values;
   std::vector<GraphNode> nodes;
-  std::int64_t most_rows = 0;            // of ranged values; 0: none is
-  std::vector<std::int64_t> row_counts;  // rows of each run; the first is the one that is judged whole. Empty: nothing is ranged
-  bool mark_each = true;                 // each value of its own marked as output once, the others not
+  Extents most;               // of ranged values; rows 0: none is. outputs 0: the graph has one ranged extent
+  std::vector<Extents> runs;  // the first is the one that is judged whole. Empty: nothing is ranged
+  bool mark_each = true;      // each value of its own marked as output once, the others not
   GraphSteps steps;
   std::uint64_t faults = 0;  // QUERN_FAULT_... that each run must raise
   /// Null: judge_graph of graphs/judge_graph.hpp.

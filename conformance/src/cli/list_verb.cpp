@@ -1,6 +1,7 @@
 // list: names of cases, and the mandatory list of a profile.
 #include "case_table/manifest.hpp"
 #include "case_table/selection.hpp"
+#include "case_table/whole_graph.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "journal/named_file.hpp"
@@ -23,6 +24,7 @@ std::string description(const Case& c) {
   nlohmann::json j{{"name", c.name}, {"group", c.group}, {"profile", profile_name(c.profile)}, {"note", c.note}};
   j["kind"] = c.script ? "script" : c.graph ? "graph" : "node";
   if (!c.script && !c.graph) j["op"] = op_name(c.op);
+  for (const Extents& run : c.graph ? c.graph->runs : std::vector<Extents>()) j["runs"].push_back({run.rows, run.outputs});
   j["inputs"] = values(c.inputs);
   j["outputs"] = values(c.outputs);
   return j.dump();

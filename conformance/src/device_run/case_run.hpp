@@ -1,7 +1,7 @@
 // Runs one node case on an open device through the ABI, in each mode that applies.
 #pragma once
 
-#include "case_table/case.hpp"
+#include "case_table/whole_graph.hpp"
 #include "device_run/prepared.hpp"
 #include "judge/judge.hpp"
 #include "quern/loader/loader.hpp"
@@ -36,10 +36,10 @@ struct ModeResult {
   std::string family;           // of kernels, forced as the user's option; empty: free
   std::string label;            // what is special: a kernel forced by name, "blk.0.attn_q marked", "node by node"; empty: nothing
   Role role = Role::node;
-  std::int64_t rows = 0;  // of a ranged graph
-  int step = 0;           // of a graph of several steps
-  bool flushes = false;   // the device declares `ftz`; told by whoever judges
-  PlanFacts facts;        // of the plan; node by node: kernels one a node, the least determinism
+  Extents extents;       // of a ranged graph
+  int step = 0;          // of a graph of several steps
+  bool flushes = false;  // the device declares `ftz`; told by whoever judges
+  PlanFacts facts;       // of the plan; node by node: kernels one a node, the least determinism
 
   /// "exact", "fast", "exact packed", "fast packed", then "as a session asks", the family and the label.
   std::string mode() const {

@@ -4,6 +4,7 @@
 #include "device_run/abi_attribute.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace quern::conformance {
 namespace {
@@ -81,7 +82,7 @@ std::uint32_t FlatGraph::add_value(int value, std::uint32_t kind, std::uint32_t 
   if (alias_of != QUERN_NONE) v.uses |= QUERN_VALUE_USES_ALIAS;
   if (from.part_row_bytes != 0) add_place(from, v);
   if (from.ranged) {
-    v.symbols[0] = 1;
+    v.symbols[0] = from.extent == Extent::outputs ? 2 : 1;
     v.uses |= QUERN_VALUE_USES_SYMBOLS;
   }
   if (const quern_format* format = format_of(from.spec.dtype)) {
@@ -122,12 +123,18 @@ void FlatGraph::finish() {
   graph_.header = {sizeof graph_, QUERN_TYPE_GRAPH, nullptr};
   graph_.values = {values_.data(), values_.size(), sizeof(quern_value)};
   graph_.nodes = {nodes_.data(), nodes_.size(), sizeof(quern_node)};
-  if (whole_.most_rows == 0) return;
-  rows_.name = {"rows", 4};
-  rows_.max = whole_.most_rows;
-  rows_.multiple_of = 1;
-  rows_.extent = QUERN_NONE;
-  graph_.symbols = {&rows_, 1, sizeof rows_};
+  const auto add_symbol = [&](std::string_view name, std::int64_t least, std::int64_t most) {
+    if (most == 0) return;
+    quern_symbol& symbol = symbols_.emplace_back();
+    symbol.name = {name.data(), name.size()};
+    symbol.min = least;
+    symbol.max = most;
+    symbol.multiple_of = 1;
+    symbol.extent = QUERN_NONE;
+  };
+  add_symbol("rows", whole_.most.outputs == 0 ? 0 : 1, whole_.most.rows);  // a session's step has a row and perhaps no output
+  add_symbol("outputs", 0, whole_.most.outputs);
+  graph_.symbols = {symbols_.data(), symbols_.size(), sizeof(quern_symbol)};
 }
 
 void FlatGraph::set_layout(int value, const std::string& layout) {

@@ -60,7 +60,7 @@ class FlatGraph {
   std::vector<std::unique_ptr<Node>> node_data_;
   std::vector<quern_node> nodes_;
   std::map<int, std::string> layouts_;
-  quern_symbol rows_{};
+  std::vector<quern_symbol> symbols_;
   quern_graph graph_{};
 };
 

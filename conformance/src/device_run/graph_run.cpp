@@ -33,19 +33,23 @@ bool picks_rows(const WholeGraph& graph) {
   });
 }
 
-/// The graph with a ranged number of rows, as sessions build it, where its rows are fixed; it runs with all of them and with the first alone. A
-/// training step's rows stay fixed: it sums over them.
+/// The graph with a ranged number of rows, and of rows whose outputs are wanted, as sessions build it, where both are fixed. It runs with all of
+/// them, and with the first alone: the first row, or all rows with the first output. A training step's rows stay fixed: it sums over them.
 WholeGraph with_ranged_rows(const WholeGraph& graph) {
   WholeGraph ranged = graph;
-  if (graph.most_rows != 0 || graph.judge != nullptr || graph.steps.count != 1) return ranged;
+  if (graph.most.rows != 0 || graph.judge != nullptr || graph.steps.count != 1) return ranged;
+  Extents all;
   for (GraphValue& v : ranged.values) {
-    if (!v.rows) continue;
-    ranged.row_counts = {v.spec.dims[0]};
-    if (v.spec.dims[0] > 1 && !picks_rows(graph)) ranged.row_counts.push_back(1);
+    if (v.extent == Extent::own) continue;
+    (v.extent == Extent::rows ? all.rows : all.outputs) = v.spec.dims[0];
     v.spec.dims[0] += spare_rows;
     v.ranged = true;
-    ranged.most_rows = v.spec.dims[0];
+    (v.extent == Extent::rows ? ranged.most.rows : ranged.most.outputs) = v.spec.dims[0];
   }
+  if (all.rows == 0) return ranged;
+  const Extents fewest{picks_rows(graph) ? all.rows : 1, std::min<std::int64_t>(all.outputs, 1)};
+  ranged.runs = {all};
+  if (fewest != all) ranged.runs.push_back(fewest);
   return ranged;
 }
 
@@ -78,18 +82,15 @@ class GraphRun {
   void run() {
     if (packed_ && !pack()) return;  // nothing to pack: no modes
     if (!is_supported()) return;
-    const std::int64_t rows = first_rows();
-    run_plan(Role::whole, {}, {}, plan_of_rows(limit(rows)), rows);
-    run_plan(Role::unfused, "without fusion", {}, plan_of_rows(limit(rows), false), rows);
-    run_node_by_node(rows);
+    const Extents extents = first_run();
+    run_plan(Role::whole, {}, {}, true, extents);
+    run_plan(Role::unfused, "without fusion", {}, false, extents);
+    run_node_by_node(extents);
     if (graph_.mark_each)
       for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
         if (can_be_marked(v))
-          run_plan(Role::marked, "with " + graph_.values[static_cast<std::size_t>(v)].name + " marked", {v}, plan_of_rows(limit(rows)),
-                   rows);
-    for (std::size_t i = 1; i < graph_.row_counts.size(); ++i)
-      run_plan(Role::other_rows, "of " + std::to_string(graph_.row_counts[i]) + " rows", {}, plan_of_rows(graph_.row_counts[i]),
-               graph_.row_counts[i]);
+          run_plan(Role::marked, "with " + graph_.values[static_cast<std::size_t>(v)].name + " marked", {v}, true, extents);
+    run_other_rows();
     check_constants();
   }
 
@@ -100,20 +101,26 @@ class GraphRun {
     packed_ = packed_ && pack();
     if (device_.info().device_class != QUERN_DEVICE_CPU && !refusal().empty()) return;
     if (!is_supported()) return;
-    run_plan(Role::whole, {}, {}, plan_of_rows(limit(first_rows())), first_rows());
-    for (std::size_t i = 1; i < graph_.row_counts.size(); ++i)
-      run_plan(Role::other_rows, "of " + std::to_string(graph_.row_counts[i]) + " rows", {}, plan_of_rows(graph_.row_counts[i]),
-               graph_.row_counts[i]);
+    run_plan(Role::whole, {}, {}, true, first_run());
+    run_other_rows();
     check_constants();
   }
 
  private:
-  std::int64_t first_rows() const noexcept { return graph_.row_counts.empty() ? graph_.most_rows : graph_.row_counts.front(); }
+  Extents first_run() const noexcept { return graph_.runs.empty() ? graph_.most : graph_.runs.front(); }
+
+  void run_other_rows() {
+    for (std::size_t i = 1; i < graph_.runs.size(); ++i) {
+      const Extents& run = graph_.runs[i];
+      const std::string outputs = graph_.most.outputs == 0 ? "" : " and " + std::to_string(run.outputs) + " outputs";
+      run_plan(Role::other_rows, "of " + std::to_string(run.rows) + " rows" + outputs, {}, true, run);
+    }
+  }
 
   bool is_supported() {
     const std::string reason = refusal();
     if (reason.empty()) return true;
-    ModeResult mode = mode_of(Role::whole, {}, 0);
+    ModeResult mode = mode_of(Role::whole, {}, {});
     mode.outcome = Outcome::unsupported;
     mode.text = reason;
     FlatGraph flat(graph_, numerics_, {}, determinism_);
@@ -127,7 +134,13 @@ class GraphRun {
     return false;
   }
 
-  std::int64_t limit(std::int64_t rows) const noexcept { return graph_.most_rows == 0 ? -1 : rows; }
+  /// Of the symbols of the flat graph.
+  std::vector<quern_bound> bounds_of(const Extents& extents) const {
+    std::vector<quern_bound> bounds;
+    if (graph_.most.rows != 0) bounds.push_back({0, 0, extents.rows});
+    if (graph_.most.outputs != 0) bounds.push_back({1, 0, extents.outputs});
+    return bounds;
+  }
   const GraphValue& at(int v) const { return graph_.values[static_cast<std::size_t>(v)]; }
   Region& region(int v) {
     const int root = graph_.root(v);
@@ -136,14 +149,14 @@ class GraphRun {
     return at(root).spec.kind == QUERN_VALUE_CONSTANT ? *constants_.at(root) : *regions_.at(root);
   }
 
-  ModeResult mode_of(Role role, std::string label, std::int64_t rows) const {
+  ModeResult mode_of(Role role, std::string label, const Extents& extents) const {
     ModeResult mode;
     mode.numerics = numerics_;
     mode.packed = packed_;
     mode.as_session = as_session_;
     mode.role = role;
     mode.label = std::move(label);
-    mode.rows = rows;
+    mode.extents = extents;
     return mode;
   }
 
@@ -210,18 +223,18 @@ class GraphRun {
     for (std::size_t i = 0; i < changing.size(); ++i) region(graph_.steps.changing[i]).write(changing[i].bytes());
   }
 
-  std::uint64_t live_bytes(int v, std::int64_t rows) const {
-    Dims dims = at(v).spec.dims;
-    if (at(v).ranged) dims[0] = rows;
-    return packed_bytes(at(v).spec.dtype, dims);
+  std::uint64_t live_bytes(const GraphValue& value, const Extents& extents) const {
+    Dims dims = value.spec.dims;
+    if (value.ranged) dims[0] = extents.of(value.extent);
+    return packed_bytes(value.spec.dtype, dims);
   }
 
   /// Reads what a value holds after a run, and checks that rows beyond the run's still hold the poison.
-  Tensor observe(int v, const Contents& now, std::int64_t rows, std::byte poison, std::string& problem) const {
+  Tensor observe(int v, const Contents& now, const Extents& extents, std::byte poison, std::string& problem) const {
     Tensor tensor(at(v).spec.dtype, at(v).spec.dims);
     const std::vector<std::byte> bytes = now.read();
     std::ranges::copy(bytes, tensor.bytes().begin());
-    const std::uint64_t live = live_bytes(v, rows);
+    const std::uint64_t live = live_bytes(at(v), extents);
     if (live < bytes.size() && !all_equal(std::span(bytes).subspan(live), poison))
       problem = at(v).name + ": rows beyond the run's were written";
     return tensor;
@@ -274,12 +287,14 @@ class GraphRun {
     return "the run raised the faults " + fault_words(status.faults) + ", expected " + fault_words(graph_.faults);
   }
 
-  void run_plan(Role role, std::string label, const std::set<int>& marked, const PlanOptions& options, std::int64_t rows) {
-    ModeResult mode = mode_of(role, std::move(label), rows);
+  /// The instance is bounded by the extents of its run; as a session asks, the run alone is.
+  void run_plan(Role role, std::string label, const std::set<int>& marked, bool fusion, const Extents& extents) {
+    ModeResult mode = mode_of(role, std::move(label), extents);
     guarded(mode, [&] {
       FlatGraph flat(graph_, numerics_, marked, determinism_);
       prepare_flat(flat);
-      Prepared prepared(device_, queue_, flat.graph(), bindings_of(flat), options);
+      const std::vector<quern_bound> bounds = bounds_of(extents);
+      Prepared prepared(device_, queue_, flat.graph(), bindings_of(flat), {fusion, {}, as_session_ ? std::vector<quern_bound>() : bounds});
       mode.facts = prepared.facts();
       mode.kernel = prepared.kernels();
       if (mode.facts.told && mode.facts.determinism < determinism_) {
@@ -290,10 +305,11 @@ class GraphRun {
       const int runs = role == Role::whole && graph_.steps.count == 1 && !is_large(case_) ? runs_of(case_) : 1;
       for (int step = 1; step <= graph_.steps.count; ++step)
         for (int r = 0; r < runs; ++r) {
-          std::vector<Tensor> outputs = run_once(mode, flat, prepared, poisons[r % 2], step, rows);
+          std::vector<Tensor> outputs =
+              run_once(mode, flat, prepared, poisons[r % 2], step, as_session_ ? bounds : std::vector<quern_bound>());
           if (!mode.text.empty()) return;
           if (r == 0) mode.outputs = std::move(outputs);
-          else if (!same_bits(mode.outputs, outputs, rows)) {
+          else if (!same_bits(mode.outputs, outputs, extents)) {
             mode.text = r < 2
                             ? "two runs on the same inputs differ: an output depends on what lay in outputs or scratch before"
                             : "two runs on the same inputs differ: run " + std::to_string(r + 1) + " gave other bits than those before it";
@@ -315,34 +331,33 @@ class GraphRun {
     results_.push_back(std::move(one));
   }
 
-  std::vector<Tensor> run_once(ModeResult& mode, const FlatGraph& flat, Prepared& prepared, std::byte poison, int step, std::int64_t rows) {
+  std::vector<Tensor> run_once(ModeResult& mode, const FlatGraph& flat, Prepared& prepared, std::byte poison, int step,
+                               const std::vector<quern_bound>& bounds) {
     reset(poison, step);
     prepared.poison_scratch(poison);
-    mode.text = status_problem(prepared.run(case_.deadline_seconds));
+    mode.text = status_problem(prepared.run(case_.deadline_seconds, {}, bounds));
     const Seen now = look(prepared);
     if (const std::string text = damage(now); !text.empty()) mode.text = text;
     std::vector<Tensor> outputs(case_.outputs.size());
     for (const auto& [v, id] : flat.bound())
       if (at(v).output != no_value)
-        outputs[static_cast<std::size_t>(at(v).output)] = observe(v, now.values.at(graph_.root(v)), rows, poison, mode.text);
+        outputs[static_cast<std::size_t>(at(v).output)] = observe(v, now.values.at(graph_.root(v)), mode.extents, poison, mode.text);
     return outputs;
   }
 
-  bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b, std::int64_t rows) const {
+  bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b, const Extents& extents) const {
     for (const GraphValue& value : graph_.values) {
       if (value.output == no_value) continue;
       const auto o = static_cast<std::size_t>(value.output);
       if (a[o].absent() || b[o].absent()) continue;
-      Dims dims = value.spec.dims;
-      if (value.ranged) dims[0] = rows;
-      const std::uint64_t live = packed_bytes(value.spec.dtype, dims);
+      const std::uint64_t live = live_bytes(value, extents);
       if (!std::ranges::equal(a[o].bytes().first(live), b[o].bytes().first(live))) return false;
     }
     return true;
   }
 
-  void run_node_by_node(std::int64_t rows) {
-    ModeResult mode = mode_of(Role::node_by_node, "node by node", rows);
+  void run_node_by_node(const Extents& extents) {
+    ModeResult mode = mode_of(Role::node_by_node, "node by node", extents);
     guarded(mode, [&] {
       mode.facts.told = true;
       mode.facts.determinism = QUERN_DETERMINISM_INVARIANT;
@@ -352,7 +367,7 @@ class GraphRun {
         flats.push_back(std::make_unique<FlatGraph>(graph_, numerics_, OnlyNode{n}));
         prepare_flat(*flats.back());
         plans.push_back(std::make_unique<Prepared>(device_, queue_, flats.back()->graph(), bindings_of(*flats.back()),
-                                                   plan_of_rows(limit(rows))));
+                                                   PlanOptions{true, {}, bounds_of(extents)}));
         const PlanFacts& facts = plans.back()->facts();
         mode.facts.told = mode.facts.told && facts.told;
         mode.facts.determinism = std::min(mode.facts.determinism, facts.determinism);
@@ -376,7 +391,7 @@ class GraphRun {
             if (y != no_value) made.emplace(y, region(y));
           queue_.settle();
           for (const auto& [y, contents] : made)
-            mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, contents, rows, poisons[0], mode.text);
+            mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, contents, extents, poisons[0], mode.text);
           if (const std::string text = scratch.canary_damage(); !text.empty())
             mode.text = "scratch of node " + std::to_string(n) + ": " + text;
         }
@@ -394,7 +409,7 @@ class GraphRun {
   /// Constants are never written: looked at once, after all plans of this numerics have run.
   void check_constants() {
     const auto found = [&](const std::string& text) {
-      ModeResult mode = mode_of(Role::whole, {}, 0);
+      ModeResult mode = mode_of(Role::whole, {}, {});
       mode.text = text;
       results_.push_back(std::move(mode));
     };

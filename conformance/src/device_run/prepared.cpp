@@ -95,21 +95,20 @@ Prepared::Prepared(const loader::Device& device, Queue& queue, const quern_graph
     error.check(device.api().compile(device.handle(), graph, &options, &plan_, error.get()), "compile");
     facts_ = facts_of(device, plan_);
     for (const std::string& name : facts_.kernels) kernels_ += (kernels_.empty() ? "" : "+") + name;
-    bind(bindings, from.rows);
+    bind(bindings, from.bounds);
   } catch (...) {
     release();
     throw;
   }
 }
 
-void Prepared::bind(const std::map<std::uint32_t, Region*>& bindings, std::int64_t rows) {
+void Prepared::bind(const std::map<std::uint32_t, Region*>& bindings, const std::vector<quern_bound>& bounds) {
   AbiError error;
   quern_instance_options options{};
   options.header = {sizeof options, QUERN_TYPE_INSTANCE_OPTIONS, nullptr};
   options.queue_kind = QUERN_QUEUE_COMPUTE;
   options.max_in_flight = 1;
-  const quern_bound bound{0, 0, rows};
-  if (rows >= 0) options.bounds = {&bound, 1, sizeof bound};
+  options.bounds = {bounds.data(), bounds.size(), sizeof(quern_bound)};
   quern_instance_info info{};
   info.header = {sizeof info, QUERN_TYPE_INSTANCE_INFO, nullptr};
   error.check(device_.api().instance_create(plan_, &options, &instance_, &info, error.get()), "instance_create");

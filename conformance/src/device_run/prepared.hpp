@@ -14,13 +14,12 @@ namespace quern::conformance {
 
 /// How a graph is compiled and instanced; the defaults are a host's.
 struct PlanOptions {
-  bool fusion = true;        // one kernel may compute several nodes
-  std::string force_kernel;  // a kernel or a family; empty: free
-  std::int64_t rows = -1;    // upper bound of symbol 0; -1: its largest value
+  bool fusion = true;               // one kernel may compute several nodes
+  std::string force_kernel;         // a kernel or a family; empty: free
+  std::vector<quern_bound> bounds;  // of the instance; symbols without one have their largest value
 };
 
-inline PlanOptions plan_of_rows(std::int64_t rows, bool fusion = true) { return {fusion, {}, rows}; }
-inline PlanOptions plan_forced(std::string kernel) { return {true, std::move(kernel), -1}; }
+inline PlanOptions plan_forced(std::string kernel) { return {true, std::move(kernel), {}}; }
 
 /// What plan_info says of a plan; empty where the plugin has no plan_info.
 struct PlanFacts {
@@ -70,7 +69,7 @@ class Prepared {
   quern_run_status run(double seconds, const std::vector<quern_patch>& patches = {}, const std::vector<quern_bound>& bounds = {});
 
  private:
-  void bind(const std::map<std::uint32_t, Region*>& bindings, std::int64_t rows);
+  void bind(const std::map<std::uint32_t, Region*>& bindings, const std::vector<quern_bound>& bounds);
   void release() noexcept;
 
   const loader::Device& device_;

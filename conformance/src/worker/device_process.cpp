@@ -109,7 +109,8 @@ json mode_json(const ModeResult& m) {
           {"family", m.family},
           {"label", m.label},
           {"role", static_cast<int>(m.role)},
-          {"rows", m.rows},
+          {"rows", m.extents.rows},
+          {"outputs_wanted", m.extents.outputs},
           {"step", m.step},
           {"kernels", m.facts.kernels},
           {"determinism", m.facts.determinism},
@@ -230,7 +231,7 @@ CaseAnswer parse_answer(const std::string& line) {
     mode.family = m.at("family");
     mode.label = m.at("label");
     mode.role = static_cast<Role>(m.at("role").get<int>());
-    mode.rows = m.at("rows");
+    mode.extents = {m.at("rows"), m.at("outputs_wanted")};
     mode.step = m.at("step");
     mode.facts = {m.at("kernels").get<std::vector<std::string>>(), m.at("determinism"), m.at("numerics_key"), m.at("told")};
     for (const std::size_t o : m.at("observed")) {

@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 CONFORMANCE, PLUGIN, DRIVER, SCRIPT, SPY = sys.argv[1:6]
+FORMATS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q4_z32", "q4_z64", "q4_z128", "q8_z128", "q8_128", "f8_128", "nf4_64", "fp4_64")
 CASES = ("graphs.block.q4_k_m.*", "graphs.block.f16.*.f32.bias", "graphs.composite.norm_qkv.q4_k.rows*", "graphs.composite.norm_gate_up_down.f16.rows3")
 
 
@@ -65,8 +66,21 @@ class Launches(unittest.TestCase):
         self.assertGreater(ended, 10)
         self.assertEqual(refused, set())
         self.assertEqual({name for name in launched if name.startswith("kquants_")},
-                         {f"kquants_{columns}_{formats}" for columns in (8, 16, 32) for formats in (
-                             "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q4_z32", "q4_z64", "q4_z128", "q8_z128", "q8_128", "f8_128", "nf4_64", "fp4_64")})
+                         {f"kquants_{columns}_{formats}" for columns in (8, 16, 32) for formats in FORMATS})
+
+    def test_many_sequences_of_each_format_run_in_its_own_kernels(self):
+        """Of which each row has an output, as a session's have: a prompt's rows run in others."""
+        ended, launched, refused = self.launches_of("graphs.sequences.rows64.*", "graphs.sequences.rows72.q4_z128_and_f16", profile="full")
+        self.assertGreater(ended, 15)
+        self.assertEqual(refused, set())
+        self.assertEqual({name for name in launched if name.startswith(("kquants_48", "kquants_64"))},
+                         {f"kquants_{columns}_{formats}" for columns in (48, 64) for formats in FORMATS})
+        self.assertLessEqual({"mixed_48", "mixed_64", "gemm_mma_32", "attention_groups_64_f16"}, launched)
+
+    def test_the_quick_profile_reaches_kernels_of_many_sequences(self):
+        ended, launched, refused = self.launches_of("graphs.sequences.*")
+        self.assertEqual((ended, refused), (3, set()))
+        self.assertLessEqual({f"kquants_{columns}_q4_k" for columns in (8, 16, 32, 48, 64)}, launched)
 
     def test_experts_of_each_format_of_the_matrix_units_run_there(self):
         """Of one token, and of more pairs than each output's warp takes."""
