@@ -2,8 +2,7 @@
 #include "awq_words.hpp"
 #include "block_packing.hpp"
 #include "quantised_modules.hpp"
-
-#include "quern/models/floats.hpp"
+#include "stored_numbers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,22 +24,22 @@ void turn_bytes(std::uint32_t (&words)[4]) noexcept {
   std::ranges::copy(turned, words);
 }
 
-/// Codes of [columns, words] as rows, four columns at a time; some columns of one word after the other, so that what is read stays in a
-/// cache. Columns are whole blocks.
-void read_rows(std::span<const std::byte> words, std::uint64_t columns, std::uint64_t words_of_column, std::uint64_t first,
-               std::uint64_t count, std::uint8_t* out) {
-  constexpr std::uint64_t stretch = 256, together = 4;
-  for (std::uint64_t from = 0; from < columns; from += stretch)
-    for (std::uint64_t c = 0; c < count / rows_of_word; ++c)
-      for (std::uint64_t column = from; column < std::min(columns, from + stretch); column += together)
-        for (std::uint32_t half = 0; half < 2; ++half) {  // nibbles 0, 2, 4 and 6, then 1, 3, 5 and 7
-          std::uint32_t codes[together];
-          for (std::uint64_t i = 0; i < together; ++i)
-            codes[i] = word_at(words, (column + i) * words_of_column + first / rows_of_word + c) >> 4 * half & 0x0f0f0f0fu;
-          turn_bytes(codes);
-          for (std::uint64_t i = 0; i < together; ++i)
-            std::memcpy(out + (rows_of_word * c + row_of_nibble[2 * i + half]) * columns + column, &codes[i], together);
-        }
+/// Codes of [columns, words] as rows, four columns at a time, which are whole blocks.
+void read_tile(std::span<const std::byte> words, std::uint64_t words_of_column, const Tile& tile, std::uint8_t* out) {
+  constexpr std::uint64_t together = 4;
+  for (std::uint64_t c = 0; c < tile.rows / rows_of_word; ++c)
+    for (std::uint64_t column = 0; column < tile.columns; column += together) {
+      std::uint32_t all[together];
+      for (std::uint64_t i = 0; i < together; ++i)
+        all[i] = word_at(words, (tile.column + column + i) * words_of_column + tile.row / rows_of_word + c);
+      for (std::uint32_t half = 0; half < 2; ++half) {  // nibbles 0, 2, 4 and 6, then 1, 3, 5 and 7
+        std::uint32_t codes[together];
+        for (std::uint64_t i = 0; i < together; ++i) codes[i] = all[i] >> 4 * half & 0x0f0f0f0fu;
+        turn_bytes(codes);
+        for (std::uint64_t i = 0; i < together; ++i)
+          std::memcpy(out + (rows_of_word * c + row_of_nibble[2 * i + half]) * tile.columns + column, &codes[i], together);
+      }
+    }
 }
 
 }  // namespace
@@ -60,18 +59,16 @@ QuantisedWeight awq_weight(const ModuleContext& context, const QuantisedModule& 
   QuantisedWeight made{&codes, {&zeros, &scales}, rows, columns, zero_point_format(4, group), {}, {}};
   if (made.dtype == QUERN_DTYPE_NONE)
     throw context.refused(QUERN_UNSUPPORTED, codes, concat("has groups of ", group, " columns; multiples of 32 are read"));
-  const quern_dtype scale_type = safetensors::float_type(scales.info.dtype);
-  made.change = [=, format = made.dtype, where = context.where(scales)](gguf::LyingPieces lying) {
-    const std::vector<float> scale = models::decode_floats(scale_type, lying[2]);
+  made.change = [=, format = made.dtype, scale_type = scales.info.dtype, where = context.where(scales)](gguf::LyingPieces lying,
+                                                                                                        const MadeRows& to) {
+    const StoredNumbers scale(scale_type, lying[2]);
     Codes blocks{format, rows, columns, group, {}, {}, {}, {}};
-    blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
-      read_rows(lying[0], columns, words, first, count, out);
-    };
-    blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[g * rows + row]; };
-    blocks.zero = [&](std::uint64_t row, std::uint64_t g) {
+    blocks.read = [=](const Tile& tile, std::uint8_t* out) { read_tile(lying[0], words, tile, out); };
+    blocks.scale = [=](std::uint64_t row, std::uint64_t g) { return scale[g * rows + row]; };
+    blocks.zero = [=](std::uint64_t row, std::uint64_t g) {
       return word_at(lying[1], g * words + row / rows_of_word) >> 4 * nibble_of_row[row % rows_of_word] & 15u;
     };
-    return packed_blocks(blocks, where);
+    return packed_blocks(std::move(blocks), where, to);
   };
   return made;
 }

@@ -1,8 +1,7 @@
 // GPTQ: codes in words along a column of the product, which is a row here; zero points in words along the rows.
 #include "block_packing.hpp"
 #include "quantised_modules.hpp"
-
-#include "quern/models/floats.hpp"
+#include "stored_numbers.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -20,11 +19,10 @@ struct Words {
   std::uint32_t code(std::uint32_t word, std::uint64_t i) const noexcept { return word >> bits * i & mask(); }
 };
 
-void read_rows(std::span<const std::byte> words, const Words& of, std::uint64_t rows, std::uint64_t columns, std::uint64_t first,
-               std::uint64_t count, std::uint8_t* out) {
-  for (std::uint64_t column = 0; column < columns; column += of.in_word())
-    for (std::uint64_t row = 0; row < count; ++row)
-      put_codes(word_at(words, column / of.in_word() * rows + first + row), of.bits, out + row * columns + column);
+void read_tile(std::span<const std::byte> words, const Words& of, std::uint64_t rows, const Tile& tile, std::uint8_t* out) {
+  for (std::uint64_t column = 0; column < tile.columns; column += of.in_word())
+    for (std::uint64_t row = 0; row < tile.rows; ++row)
+      put_codes(word_at(words, (tile.column + column) / of.in_word() * rows + tile.row + row), of.bits, out + row * tile.columns + column);
 }
 
 /// Zero points as they are stored, by what is added to them.
@@ -101,27 +99,24 @@ QuantisedWeight gptq_weight(const ModuleContext& context, const QuantisedModule&
   if (!group_of.empty()) place_columns(context, made, group_of, group, *index, scales);
   if (made.dtype == QUERN_DTYPE_NONE)
     throw context.refused(QUERN_UNSUPPORTED, codes, concat("has groups of ", group, " columns; multiples of 32 are read"));
-  const quern_dtype scale_type = safetensors::float_type(scales.info.dtype);
   Version version = version_of(context, zeros, {{}, of, rows}, columns / group);
   made.zeros = std::move(version.note);
-  made.change = [=, format = made.dtype, more = version.more, group_of = std::move(group_of), order = made.order,
-                 expands = !made.expanded.empty(), where_scales = context.where(scales),
-                 where_zeros = context.where(zeros)](gguf::LyingPieces lying) {
-    const std::vector<float> scale = models::decode_floats(scale_type, lying[2]);
+  made.change = [=, format = made.dtype, scale_type = scales.info.dtype, more = version.more, group_of = std::move(group_of),
+                 order = made.order, expands = !made.expanded.empty(), where_scales = context.where(scales),
+                 where_zeros = context.where(zeros)](gguf::LyingPieces lying, const MadeRows& to) {
+    const StoredNumbers scale(scale_type, lying[2]);
     const StoredZeros stored{lying[1], of, rows, more};
     Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, order};
-    blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
-      read_rows(lying[0], of, rows, columns, first, count, out);
-    };
-    blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[g * rows + row]; };
-    blocks.zero = [&](std::uint64_t row, std::uint64_t g) {
+    blocks.read = [=](const Tile& tile, std::uint8_t* out) { read_tile(lying[0], of, rows, tile, out); };
+    blocks.scale = [=](std::uint64_t row, std::uint64_t g) { return scale[g * rows + row]; };
+    blocks.zero = [=](std::uint64_t row, std::uint64_t g) {
       const std::uint32_t zero = stored.stored(row, g);
       if (zero + stored.more > of.mask())
         throw Error(QUERN_BAD_MODEL, concat(where_zeros, "has ", zero, " for row ", row, ", group ", g,
                                             "; zero points are stored less one, and ", of.mask() - 1, " is the largest"));
       return zero + stored.more;
     };
-    return expands ? expanded(blocks, where_scales) : packed_blocks(blocks, where_scales);
+    return expands ? expanded(std::move(blocks), where_scales, to) : packed_blocks(std::move(blocks), where_scales, to);
   };
   return made;
 }

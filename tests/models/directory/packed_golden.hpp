@@ -78,7 +78,10 @@ class PackedGolden {
     std::vector<std::vector<std::byte>> pieces = {context.read(*weight.first)};
     for (const directory::StoredTensor* piece : weight.further) pieces.push_back(context.read(*piece));
     const std::vector<std::span<const std::byte>> lying(pieces.begin(), pieces.end());
-    const std::vector<std::byte> bytes = weight.change(lying);
+    const graph::BlockSize block = graph::block_size(weight.dtype);
+    std::vector<std::byte> bytes(weight.rows * weight.columns / block.elements * block.bytes);
+    const gguf::TensorParts parts = weight.change(lying, {bytes, weight.rows, 0});
+    for (std::uint64_t part = 0; part < parts.count; ++part) parts.make(part);
     std::vector<float> numbers(weight.rows * weight.columns);
     quantize::decode(weight.dtype, bytes, numbers);
     if (weight.order.empty()) return numbers;

@@ -17,7 +17,7 @@ EXPORTS = {AWQ: ["awq_weight"], GPTQ: ["gptq_weight"], COMPRESSED: ["compressed_
 DECLARED = {ROPE: "std::vector<float> divisors_of(const Llama3Rotation&, double, std::uint64_t);"}
 
 # Columns go where they should come from.
-TURNED = ("std::vector<std::uint32_t> turned(order.size());\n    for (std::uint32_t i = 0; i < order.size(); ++i) turned[order[i]] = i;\n"
+TURNED = ("static std::vector<std::uint32_t> turned;\n    turned.resize(order.size());\n    for (std::uint32_t i = 0; i < order.size(); ++i) turned[order[i]] = i;\n"
           "    Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, turned};")
 
 # Name, source, what stands there, and what the mutant has.
@@ -30,9 +30,10 @@ MUTANTS = [
     ("awq_zeros_of_the_first_group", AWQ, "word_at(lying[1], g * words", "word_at(lying[1], 0 * g * words"),
     ("gptq_zeros_of_the_other_version", GPTQ, "zeros_less_one ? 1 : 0;", "zeros_less_one ? 0 : 1;"),
     ("gptq_zeros_by_the_field_alone", GPTQ, "if (context.quantisation.symmetric) {", "if (false) {"),
-    ("gptq_codes_from_the_top", GPTQ, "of.bits, out + row * columns + column);",
-     "of.bits, out + row * columns + column), std::reverse(out + row * columns + column, out + row * columns + column + of.in_word());"),
-    ("gptq_words_along_columns", GPTQ, "column / of.in_word() * rows + first + row", "(first + row) * (columns / of.in_word()) + column / of.in_word()"),
+    ("gptq_codes_from_the_top", GPTQ, "of.bits, out + row * tile.columns + column);",
+     "of.bits, out + row * tile.columns + column), std::reverse(out + row * tile.columns + column, out + row * tile.columns + column + of.in_word());"),
+    ("gptq_words_along_columns", GPTQ, "(tile.column + column) / of.in_word() * rows + tile.row + row",
+     "(tile.row + row) * (words.size() / 4 / rows) + (tile.column + column) / of.in_word()"),
     ("gptq_zeros_from_the_top", GPTQ, "row % of.in_word());", "of.in_word() - 1 - row % of.in_word());"),
     ("gptq_order_of_activations_ignored", GPTQ, "{}, {}, {}, group_of, order};", "{}, {}, {}, {}, {}};"),
     ("gptq_order_of_activations_turned", GPTQ, "Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, order};",
@@ -55,12 +56,12 @@ MUTANTS = [
     ("fp8_scales_divide", FP8, "return scale[grid.at(row, g * block)];", "return 1 / scale[grid.at(row, g * block)];"),
     ("fp8_scales_of_the_first_row", FP8, "grid.at(row, g * block)", "grid.at(0 * row, g * block)"),
     ("fp8_scales_of_the_first_column", FP8, "grid.at(row, g * block)", "grid.at(row, 0 * g * block)"),
-    ("nf4_low_nibble_first", BITSANDBYTES, "(pair >> 4);  // the high nibble comes first\n        *out++ = std::to_integer<std::uint8_t>(pair & std::byte{15});",
-     "(pair & std::byte{15});\n        *out++ = std::to_integer<std::uint8_t>(pair >> 4);"),
+    ("nf4_low_nibble_first", BITSANDBYTES, "(pair >> 4);  // the high nibble comes first\n          *out++ = std::to_integer<std::uint8_t>(pair & std::byte{15});",
+     "(pair & std::byte{15});\n          *out++ = std::to_integer<std::uint8_t>(pair >> 4);"),
     ("nf4_with_the_table_of_fp4", BITSANDBYTES, "state.columns, nf4 != nullptr ? QUERN_NF4_64 : QUERN_FP4_64", "state.columns, nf4 == nullptr ? QUERN_NF4_64 : QUERN_FP4_64"),
     ("nested_offset_forgotten", BITSANDBYTES, "product + state.nested_offset", "product"),
     ("nested_map_not_applied", BITSANDBYTES, "map[std::to_integer<std::size_t>(lying[1][i])] * outer", "static_cast<float>(lying[1][i]) * outer"),
-    ("nf4_scales_along_columns", BITSANDBYTES, "scale[row * (state.columns / block) + g]", "scale[g * state.rows + row]"),
+    ("nf4_scales_along_columns", BITSANDBYTES, "state, row * (state.columns / block) + g)", "state, g * state.rows + row)"),
     ("int8_by_128", BITSANDBYTES, "most[row] / 127.0f", "most[row] / 128.0f"),
     ("rope_type_in_its_new_spelling_alone", ROPE, '{"rope_type", "type"}', '{"rope_type"}'),
     ("rope_old_object_ignored", ROPE, '{"rope_parameters", "rope_scaling"}', '{"rope_parameters"}'),
