@@ -3,6 +3,7 @@
 #include "quern/models/floats.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace quern::directory {
@@ -18,7 +19,7 @@ gguf::TensorParts copied(std::span<const std::byte> lying, const MadeRows& made,
     for (std::uint64_t row = part * at_once; row < std::min(made.rows, (part + 1) * at_once); ++row) {
       const std::span<const std::byte> theirs = lying.subspan(row * row_bytes, row_bytes);
       const std::span<std::byte> ours = made.row(row);
-      if (!widens) std::ranges::copy(theirs, ours.begin());
+      if (!widens) std::memcpy(ours.data(), theirs.data(), row_bytes);
       else models::decode_floats(from, theirs, {reinterpret_cast<float*>(ours.data()), ours.size() / sizeof(float)});
     }
   };
@@ -28,7 +29,7 @@ gguf::TensorParts copied(std::span<const std::byte> lying, const MadeRows& made,
 template <typename Number>
 gguf::TensorChange numbers_of(std::vector<Number> numbers) {
   return [numbers = std::move(numbers)](gguf::LyingPieces, std::span<std::byte> made) {
-    return gguf::TensorParts{1, [&numbers, made](std::uint64_t) { std::ranges::copy(std::as_bytes(std::span(numbers)), made.begin()); }};
+    return gguf::TensorParts{1, [&numbers, made](std::uint64_t) { std::memcpy(made.data(), numbers.data(), made.size()); }};
   };
 }
 
@@ -44,7 +45,7 @@ std::vector<std::byte> rows_from_graph(std::span<const std::byte> ours, std::uin
   std::vector<std::byte> made(ours.size());
   const std::uint64_t row_bytes = ours.size() / rows;
   for (std::uint64_t row = 0; row < rows; ++row)
-    std::ranges::copy(ours.subspan(row_in_graph(row, heads, rows) * row_bytes, row_bytes), made.begin() + row * row_bytes);
+    std::memcpy(made.data() + row * row_bytes, ours.data() + row_in_graph(row, heads, rows) * row_bytes, row_bytes);
   return made;
 }
 

@@ -94,14 +94,20 @@ QuantisedWeight table_weight(const ModuleContext& context, const QuantisedModule
   }
   made.change = [=, format = made.dtype, where = context.where(absmax)](gguf::LyingPieces lying, const MadeRows& to) {
     Codes packed{format, state.rows, state.columns, block, {}, {}, {}, {}};
-    packed.read = [=](const Tile& tile, std::uint8_t* out) {
-      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row)
-        for (const std::byte pair : lying[0].subspan((row * state.columns + tile.column) / 2, tile.columns / 2)) {
-          *out++ = std::to_integer<std::uint8_t>(pair >> 4);  // the high nibble comes first
-          *out++ = std::to_integer<std::uint8_t>(pair & std::byte{15});
-        }
+    packed.read_pairs = [=](const Tile& tile, std::uint8_t* out) {
+      const auto low_first = [&](std::uint64_t word) {  // the high nibble of a byte comes first
+        const std::uint32_t bits = word_at(lying[0], word), low = 0x0f0f0f0f;
+        return (bits >> 4 & low) | (bits & low) << 4;
+      };
+      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row, out += tile.pitch) {
+        const std::uint64_t first = (row * state.columns + tile.column) / 8;
+        for (std::uint64_t i = 0; i < tile.columns / 8; i += 4)
+          for (std::uint64_t half = 0; half < 2; ++half)
+            put_pairs(low_first(first + i + half), low_first(first + i + half + 2), out + 4 * i + 8 * half);
+      }
     };
-    packed.scale = [=](std::uint64_t row, std::uint64_t g) { return block_scale(lying, state, row * (state.columns / block) + g); };
+    packed.scales =
+        by_groups(block, [=](std::uint64_t row, std::uint64_t g) { return block_scale(lying, state, row * (state.columns / block) + g); });
     return packed_blocks(std::move(packed), where, to);
   };
   return made;
@@ -120,8 +126,8 @@ QuantisedWeight byte_weight(const ModuleContext& context, const QuantisedModule&
   made.change = [=, where = context.where(largest)](gguf::LyingPieces lying, const MadeRows& to) {
     const StoredNumbers most(Dtype::f32, lying[1]);
     Codes packed{QUERN_Q8_128, rows, columns, bytes, {}, {}, {}, {}};
-    packed.read = [=](const Tile& tile, std::uint8_t* out) { copy_tile(lying[0], columns, tile, out); };
-    packed.scale = [=](std::uint64_t row, std::uint64_t) { return most[row] / 127.0f; };
+    packed.lying = lying[0];
+    packed.scales = by_groups(bytes, [=](std::uint64_t row, std::uint64_t) { return most[row] / 127.0f; });
     return packed_blocks(std::move(packed), where, to);
   };
   return made;

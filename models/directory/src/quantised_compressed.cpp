@@ -68,15 +68,22 @@ QuantisedWeight packed(const ModuleContext& context, const QuantisedModule& modu
     const StoredNumbers scale(scale_type, lying[1]);
     Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, order};
     blocks.read = [=, row_words = words_of(columns, bits)](const Tile& tile, std::uint8_t* out) {
-      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row, out += tile.columns)
+      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row, out += tile.pitch)
         read_row(lying[0], row * row_words + tile.column * bits / 32, tile.columns, bits, out);
     };
-    blocks.scale = [=](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * group)]; };
-    blocks.zero = [=](std::uint64_t row, std::uint64_t g) {
+    blocks.read_pairs = [=, row_words = words_of(columns, bits)](const Tile& tile, std::uint8_t* out) {
+      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row, out += tile.pitch)
+        for (std::uint64_t i = 0; i < tile.columns / 8; i += i % 2 == 0 ? 1 : 3) {
+          const std::uint64_t word = row * row_words + tile.column / 8 + i;
+          put_pairs(word_at(lying[0], word), word_at(lying[0], word + 2), out + 4 * (i - i % 4) + 8 * (i % 4));
+        }
+    };
+    blocks.scales = by_groups(group, [=](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * group)]; });
+    blocks.zeros = by_groups(group, [=](std::uint64_t row, std::uint64_t g) -> std::uint32_t {
       if (!has_zeros) return 1u << (bits - 1);
       const std::uint64_t in_word = 32 / bits;  // words along the rows, one column a group
       return word_at(lying[2], row / in_word * (columns / group) + g) >> bits * (row % in_word) & ((1u << bits) - 1);
-    };
+    });
     return expands ? expanded(std::move(blocks), where, to) : packed_blocks(std::move(blocks), where, to);
   };
   return made;
@@ -100,14 +107,16 @@ QuantisedWeight integers(const ModuleContext& context, const QuantisedModule& mo
     Codes blocks{format, rows, columns, grid.column_step, {}, {}, {}, {}, {}};
     const std::uint8_t middle = whole ? 0 : 128;
     blocks.read = [=](const Tile& tile, std::uint8_t* out) {
-      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row)
-        for (const std::byte code : lying[0].subspan(row * columns + tile.column, tile.columns))
-          *out++ = std::to_integer<std::uint8_t>(code) ^ middle;
+      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row, out += tile.pitch) {
+        const std::span<const std::byte> codes = lying[0].subspan(row * columns + tile.column, tile.columns);
+        for (std::size_t i = 0; i < codes.size(); ++i) out[i] = std::to_integer<std::uint8_t>(codes[i]) ^ middle;
+      }
     };
-    blocks.scale = [=](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * grid.column_step)]; };
-    blocks.zero = [=](std::uint64_t row, std::uint64_t g) {
+    blocks.scales =
+        by_groups(grid.column_step, [=](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * grid.column_step)]; });
+    blocks.zeros = by_groups(grid.column_step, [=](std::uint64_t row, std::uint64_t g) {
       return has_zeros ? std::to_integer<std::uint32_t>(lying[2][grid.at(row, g * grid.column_step)]) ^ 128u : 128u;
-    };
+    });
     return packed_blocks(std::move(blocks), where, to);
   };
   return made;

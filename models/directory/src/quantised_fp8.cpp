@@ -25,8 +25,8 @@ QuantisedWeight fp8_weight(const ModuleContext& context, const QuantisedModule& 
   made.change = [=, scale_type = scales.info.dtype, where = context.where(scales)](gguf::LyingPieces lying, const MadeRows& to) {
     const StoredNumbers scale(scale_type, lying[1]);
     Codes blocks{QUERN_F8_128, rows, columns, block, {}, {}, {}, {}};
-    blocks.read = [=](const Tile& tile, std::uint8_t* out) { copy_tile(lying[0], columns, tile, out); };
-    blocks.scale = [=](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * block)]; };
+    blocks.lying = lying[0];
+    blocks.scales = by_groups(block, [=](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * block)]; });
     return packed_blocks(std::move(blocks), where, to);
   };
   return made;
