@@ -260,7 +260,8 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
   std::vector<const gguf::TensorInfo*> unfilled;
   for (const WantedWeight& weight : wanted)
     if (!filled[weight.place.device]) unfilled.push_back(&file.require_tensor(weight.place.tensor));
-  TensorsAhead ahead(file, std::move(unfilled), runtime_->threads());
+  const auto making = only_cpus(devices_) ? TensorsAhead::Making::between_uses : TensorsAhead::Making::beside_use;
+  TensorsAhead ahead(file, std::move(unfilled), runtime_->threads(), making);
   for (const WantedWeight& weight : wanted) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
     std::vector<Memory>& arenas = arenas_[weight.place.device];

@@ -15,9 +15,12 @@ namespace quern::runtime {
 
 class TensorsAhead {
  public:
+  /// When others are made: while those before them are used, which pays where a device copies them, or between, where all threads pack them.
+  enum class Making : std::uint8_t { beside_use, between_uses };
+
   /// Tensors of `file`, which has to outlive this, in the order in which next() gives them. With one thread none is made ahead. Otherwise
   /// those that are made have at most a sixteenth of all bytes together, at least 32 MiB and at most 384 MiB, or one is larger by itself.
-  TensorsAhead(const gguf::File& file, std::vector<const gguf::TensorInfo*> tensors, std::uint32_t threads);
+  TensorsAhead(const gguf::File& file, std::vector<const gguf::TensorInfo*> tensors, std::uint32_t threads, Making making);
 
   /// The next tensor's bytes, until the next call. Throws what making one throws: QUERN_BAD_MODEL for numbers that have no place. Of several
   /// such tensors the first is named, and of its rows the first.
@@ -34,8 +37,15 @@ class TensorsAhead {
     std::uint64_t capacity = 0;
     std::vector<std::span<const std::byte>> tensors;
     std::exception_ptr failure;
+
+    void forget_memory() noexcept {
+      memory.reset();
+      capacity = 0;
+    }
   };
 
+  /// Of a batch that is made at once.
+  std::uint64_t most_of_batch() const noexcept { return making_ == Making::beside_use ? most_ahead_ / 2 : most_ahead_; }
   void turn_to_next();
   void choose(Batch& batch, std::size_t first) const;
   void make(Batch& batch, std::size_t first) const;
@@ -44,6 +54,7 @@ class TensorsAhead {
   const gguf::File& file_;
   std::vector<const gguf::TensorInfo*> tensors_;
   std::uint32_t threads_;
+  Making making_;
   std::uint64_t most_ahead_ = 0;
   std::size_t given_ = 0;
   Batch now_, soon_;

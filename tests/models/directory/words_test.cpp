@@ -100,8 +100,7 @@ TEST_P(WordsOf, GptqAlongColumnsWhateverTheirGroups) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, WordsOf,
-                         testing::Values(Size{8, 32, 32}, Size{24, 160, 32}, Size{136, 384, 128}, Size{280, 448, 64}),
+INSTANTIATE_TEST_SUITE_P(Sizes, WordsOf, testing::Values(Size{8, 32, 32}, Size{24, 160, 32}, Size{136, 384, 128}, Size{280, 448, 64}),
                          [](const auto& info) { return concat(info.param.rows, "x", info.param.columns, "by", info.param.group); });
 
 }  // namespace
