@@ -260,7 +260,8 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
   std::vector<const gguf::TensorInfo*> unfilled;
   for (const WantedWeight& weight : wanted)
     if (!filled[weight.place.device]) unfilled.push_back(&file.require_tensor(weight.place.tensor));
-  TensorsAhead ahead(file, std::move(unfilled), runtime_->threads());
+  const auto making = only_cpus(devices_) ? TensorsAhead::Making::between_uses : TensorsAhead::Making::beside_use;
+  TensorsAhead ahead(file, std::move(unfilled), runtime_->threads(), making);
   for (const WantedWeight& weight : wanted) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
     std::vector<Memory>& arenas = arenas_[weight.place.device];
@@ -272,13 +273,13 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     if (packed) integer_products_ |= graph::block_size(step_->graph.value(weight.value).dtype).elements > 1;
     if (filled[weight.place.device]) {
       advance(tensor.bytes);
-    } else if (const gguf::TensorBytes read = ahead.next(); packed) {
-      program.pack(weight.value, weight.place.device, read.bytes(), arena.span(offset, weight.bytes));
+    } else if (const std::span<const std::byte> read = ahead.next(); packed) {
+      program.pack(weight.value, weight.place.device, read, arena.span(offset, weight.bytes));
       advance(tensor.bytes);
     } else {
       constexpr std::size_t piece = 64 << 20;  // so that progress moves and a cancel is heard
       for (std::size_t at = 0; at < tensor.bytes; at += piece) {
-        const std::span<const std::byte> part = read.bytes().subspan(at, std::min<std::size_t>(piece, tensor.bytes - at));
+        const std::span<const std::byte> part = read.subspan(at, std::min<std::size_t>(piece, tensor.bytes - at));
         write_on_threads(arena, offset + at, part, runtime_->threads());
         advance(part.size());
       }

@@ -3,6 +3,7 @@
 
 #include "checksum.hpp"
 #include "parallel.hpp"
+#include "resident.hpp"
 
 #include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
@@ -93,15 +94,6 @@ std::optional<std::string> refuse_head(int fd, const ImageKey& key, std::vector<
     return "its head is damaged";
   }
   return std::nullopt;
-}
-
-/// Makes pages resident with one call; where the system cannot, touching them does.
-void make_resident([[maybe_unused]] std::span<const std::byte> bytes) noexcept {
-#if defined(MADV_POPULATE_READ)
-  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size());
-  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
-#endif
 }
 
 }  // namespace

@@ -249,5 +249,17 @@ TEST(InParallel, DoesEachPieceOnceAndHandsOnAFailure) {
   in_parallel(2, 0, [](std::uint64_t) { FAIL(); });
 }
 
+TEST(InParallel, HandsOnTheFailureOfTheFirstPieceThatHasOne) {
+  std::atomic<bool> later_failed{false};
+  try {
+    in_parallel(2, 2, [&](std::uint64_t i) {
+      while (i == 0 && !later_failed) std::this_thread::yield();
+      later_failed = true;
+      throw std::runtime_error(i == 0 ? "first" : "second");
+    });
+    FAIL();
+  } catch (const std::runtime_error& error) { EXPECT_STREQ(error.what(), "first"); }
+}
+
 }  // namespace
 }  // namespace quern::runtime

@@ -1,13 +1,13 @@
 // bitsandbytes: codes of four bits for numbers of a table, or signed bytes with a scale a row.
 #include "block_packing.hpp"
 #include "quantised_modules.hpp"
+#include "stored_numbers.hpp"
 
 #include "quern/base/terminal_text.hpp"
 #include "quern/models/floats.hpp"
 #include "quern/quern_formats.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace quern::directory {
@@ -61,17 +61,12 @@ void check_map(const ModuleContext& context, const StoredTensor& map, std::span<
     throw context.refused(QUERN_UNSUPPORTED, map, "has other numbers than bitsandbytes writes; only its own tables are read");
 }
 
-/// The largest magnitude of each block, which may be codes of a second table.
-std::vector<float> block_scales(gguf::LyingPieces lying, const State& state) {
-  if (state.nested_block == 0) return models::decode_floats(QUERN_F32, lying[1]);
-  const std::vector<float> outer = models::decode_floats(QUERN_F32, lying[2]), map = models::decode_floats(QUERN_F32, lying[3]);
-  std::vector<float> scales;
-  scales.reserve(lying[1].size());
-  for (std::size_t i = 0; i < lying[1].size(); ++i) {
-    const float product = map[std::to_integer<std::size_t>(lying[1][i])] * outer[i / state.nested_block];
-    scales.push_back(product + state.nested_offset);
-  }
-  return scales;
+/// The largest magnitude of block i, which may be a code of a second table.
+float block_scale(gguf::LyingPieces lying, const State& state, std::uint64_t i) noexcept {
+  if (state.nested_block == 0) return StoredNumbers(Dtype::f32, lying[1])[i];
+  const StoredNumbers outer(Dtype::f32, lying[2]), map(Dtype::f32, lying[3]);
+  const float product = map[std::to_integer<std::size_t>(lying[1][i])] * outer[i / state.nested_block];
+  return product + state.nested_offset;
 }
 
 QuantisedWeight table_weight(const ModuleContext& context, const QuantisedModule& module, const StoredTensor& codes) {
@@ -97,17 +92,23 @@ QuantisedWeight table_weight(const ModuleContext& context, const QuantisedModule
     context.check(inner, {256}, {Dtype::f32});
     made.further = {&absmax, &outer, &inner};
   }
-  made.change = [=, format = made.dtype, where = context.where(absmax)](gguf::LyingPieces lying) {
-    const std::vector<float> scale = block_scales(lying, state);
+  made.change = [=, format = made.dtype, where = context.where(absmax)](gguf::LyingPieces lying, const MadeRows& to) {
     Codes packed{format, state.rows, state.columns, block, {}, {}, {}, {}};
-    packed.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
-      for (const std::byte pair : lying[0].subspan(first * state.columns / 2, count * state.columns / 2)) {
-        *out++ = std::to_integer<std::uint8_t>(pair >> 4);  // the high nibble comes first
-        *out++ = std::to_integer<std::uint8_t>(pair & std::byte{15});
+    packed.read_pairs = [=](const Tile& tile, std::uint8_t* out) {
+      const auto low_first = [&](std::uint64_t word) {  // the high nibble of a byte comes first
+        const std::uint32_t bits = word_at(lying[0], word), low = 0x0f0f0f0f;
+        return (bits >> 4 & low) | (bits & low) << 4;
+      };
+      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row, out += tile.pitch) {
+        const std::uint64_t first = (row * state.columns + tile.column) / 8;
+        for (std::uint64_t i = 0; i < tile.columns / 8; i += 4)
+          for (std::uint64_t half = 0; half < 2; ++half)
+            put_pairs(low_first(first + i + half), low_first(first + i + half + 2), out + 4 * i + 8 * half);
       }
     };
-    packed.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[row * (state.columns / block) + g]; };
-    return packed_blocks(packed, where);
+    packed.scales =
+        by_groups(block, [=](std::uint64_t row, std::uint64_t g) { return block_scale(lying, state, row * (state.columns / block) + g); });
+    return packed_blocks(std::move(packed), where, to);
   };
   return made;
 }
@@ -122,14 +123,12 @@ QuantisedWeight byte_weight(const ModuleContext& context, const QuantisedModule&
   if (columns % bytes != 0)
     throw context.refused(QUERN_UNSUPPORTED, codes, concat("has ", columns, " columns; multiples of ", bytes, " are read"));
   QuantisedWeight made{&codes, {&largest}, rows, columns, QUERN_Q8_128, {}, {}};
-  made.change = [=, where = context.where(largest)](gguf::LyingPieces lying) {
-    const std::vector<float> most = models::decode_floats(QUERN_F32, lying[1]);
+  made.change = [=, where = context.where(largest)](gguf::LyingPieces lying, const MadeRows& to) {
+    const StoredNumbers most(Dtype::f32, lying[1]);
     Codes packed{QUERN_Q8_128, rows, columns, bytes, {}, {}, {}, {}};
-    packed.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
-      std::memcpy(out, lying[0].data() + first * columns, count * columns);
-    };
-    packed.scale = [&](std::uint64_t row, std::uint64_t) { return most[row] / 127.0f; };
-    return packed_blocks(packed, where);
+    packed.lying = lying[0];
+    packed.scales = by_groups(bytes, [=](std::uint64_t row, std::uint64_t) { return most[row] / 127.0f; });
+    return packed_blocks(std::move(packed), where, to);
   };
   return made;
 }

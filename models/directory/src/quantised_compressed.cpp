@@ -1,6 +1,7 @@
 // compressed-tensors: integers packed along a row with an offset, integers of eight bits, or numbers of eight bits.
 #include "block_packing.hpp"
 #include "scale_grid.hpp"
+#include "stored_numbers.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -63,20 +64,27 @@ QuantisedWeight packed(const ModuleContext& context, const QuantisedModule& modu
   if (zeros != nullptr) made.further.push_back(zeros);
   made.change = [=, format = made.dtype, rows = rows, columns = columns, scale_type = scales.info.dtype, has_zeros = zeros != nullptr,
                  group_of = std::move(group_of), order = made.order, expands = !made.expanded.empty(),
-                 where = context.where(scales)](gguf::LyingPieces lying) {
-    const std::vector<float> scale = scale_numbers(scale_type, lying[1]);
+                 where = context.where(scales)](gguf::LyingPieces lying, const MadeRows& to) {
+    const StoredNumbers scale(scale_type, lying[1]);
     Codes blocks{format, rows, columns, group, {}, {}, {}, group_of, order};
-    blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
-      for (std::uint64_t row = first; row < first + count; ++row, out += columns)
-        read_row(lying[0], row * words_of(columns, bits), columns, bits, out);
+    blocks.read = [=, row_words = words_of(columns, bits)](const Tile& tile, std::uint8_t* out) {
+      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row, out += tile.pitch)
+        read_row(lying[0], row * row_words + tile.column * bits / 32, tile.columns, bits, out);
     };
-    blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * group)]; };
-    blocks.zero = [&](std::uint64_t row, std::uint64_t g) {
+    blocks.read_pairs = [=, row_words = words_of(columns, bits)](const Tile& tile, std::uint8_t* out) {
+      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row, out += tile.pitch)
+        for (std::uint64_t i = 0; i < tile.columns / 8; i += i % 2 == 0 ? 1 : 3) {
+          const std::uint64_t word = row * row_words + tile.column / 8 + i;
+          put_pairs(word_at(lying[0], word), word_at(lying[0], word + 2), out + 4 * (i - i % 4) + 8 * (i % 4));
+        }
+    };
+    blocks.scales = by_groups(group, [=](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * group)]; });
+    blocks.zeros = by_groups(group, [=](std::uint64_t row, std::uint64_t g) -> std::uint32_t {
       if (!has_zeros) return 1u << (bits - 1);
       const std::uint64_t in_word = 32 / bits;  // words along the rows, one column a group
       return word_at(lying[2], row / in_word * (columns / group) + g) >> bits * (row % in_word) & ((1u << bits) - 1);
-    };
-    return expands ? expanded(blocks, where) : packed_blocks(blocks, where);
+    });
+    return expands ? expanded(std::move(blocks), where, to) : packed_blocks(std::move(blocks), where, to);
   };
   return made;
 }
@@ -94,18 +102,22 @@ QuantisedWeight integers(const ModuleContext& context, const QuantisedModule& mo
   require_format(context, codes, made.dtype, grid.column_step);
   if (zeros != nullptr) made.further.push_back(zeros);
   made.change = [=, format = made.dtype, scale_type = scales.info.dtype, has_zeros = zeros != nullptr,
-                 where = context.where(scales)](gguf::LyingPieces lying) {
-    const std::vector<float> scale = scale_numbers(scale_type, lying[1]);
+                 where = context.where(scales)](gguf::LyingPieces lying, const MadeRows& to) {
+    const StoredNumbers scale(scale_type, lying[1]);
     Codes blocks{format, rows, columns, grid.column_step, {}, {}, {}, {}, {}};
     const std::uint8_t middle = whole ? 0 : 128;
-    blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
-      for (const std::byte code : lying[0].subspan(first * columns, count * columns)) *out++ = std::to_integer<std::uint8_t>(code) ^ middle;
+    blocks.read = [=](const Tile& tile, std::uint8_t* out) {
+      for (std::uint64_t row = tile.row; row < tile.row + tile.rows; ++row, out += tile.pitch) {
+        const std::span<const std::byte> codes = lying[0].subspan(row * columns + tile.column, tile.columns);
+        for (std::size_t i = 0; i < codes.size(); ++i) out[i] = std::to_integer<std::uint8_t>(codes[i]) ^ middle;
+      }
     };
-    blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * grid.column_step)]; };
-    blocks.zero = [&](std::uint64_t row, std::uint64_t g) {
+    blocks.scales =
+        by_groups(grid.column_step, [=](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * grid.column_step)]; });
+    blocks.zeros = by_groups(grid.column_step, [=](std::uint64_t row, std::uint64_t g) {
       return has_zeros ? std::to_integer<std::uint32_t>(lying[2][grid.at(row, g * grid.column_step)]) ^ 128u : 128u;
-    };
-    return packed_blocks(blocks, where);
+    });
+    return packed_blocks(std::move(blocks), where, to);
   };
   return made;
 }

@@ -1,8 +1,9 @@
 // Numbers of eight bits with a scale for the tensor, a row or a block. It multiplies, whatever its name says.
 #include "block_packing.hpp"
 #include "scale_grid.hpp"
+#include "stored_numbers.hpp"
 
-#include <cstring>
+#include <utility>
 
 namespace quern::directory {
 
@@ -21,14 +22,12 @@ QuantisedWeight fp8_weight(const ModuleContext& context, const QuantisedModule& 
     throw context.refused(QUERN_UNSUPPORTED, numbers,
                           concat("has ", columns, " columns with a scale for ", grid.column_step, "; multiples of ", block, " are read"));
   QuantisedWeight made{&numbers, {&scales}, rows, columns, QUERN_F8_128, {}, {}};
-  made.change = [=, scale_type = scales.info.dtype, where = context.where(scales)](gguf::LyingPieces lying) {
-    const std::vector<float> scale = scale_numbers(scale_type, lying[1]);
+  made.change = [=, scale_type = scales.info.dtype, where = context.where(scales)](gguf::LyingPieces lying, const MadeRows& to) {
+    const StoredNumbers scale(scale_type, lying[1]);
     Codes blocks{QUERN_F8_128, rows, columns, block, {}, {}, {}, {}};
-    blocks.read = [&](std::uint64_t first, std::uint64_t count, std::uint8_t* out) {
-      std::memcpy(out, lying[0].data() + first * columns, count * columns);
-    };
-    blocks.scale = [&](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * block)]; };
-    return packed_blocks(blocks, where);
+    blocks.lying = lying[0];
+    blocks.scales = by_groups(block, [=](std::uint64_t row, std::uint64_t g) { return scale[grid.at(row, g * block)]; });
+    return packed_blocks(std::move(blocks), where, to);
   };
   return made;
 }

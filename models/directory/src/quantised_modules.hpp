@@ -1,6 +1,7 @@
 // Weights that several tensors of a directory hold: their parts found by name, and the weight as blocks.
 #pragma once
 
+#include "changes.hpp"
 #include "quantisation.hpp"
 #include "shards.hpp"
 
@@ -43,7 +44,7 @@ struct QuantisedWeight {
   std::vector<const StoredTensor*> further;  ///< what else the change gets
   std::uint64_t rows = 0, columns = 0;
   quern_dtype dtype = QUERN_DTYPE_NONE;
-  gguf::TensorChange change;
+  RowsChange change;
   std::string_view expanded;  ///< why it is no block format; empty if it is one
   gguf::Note zeros = {};      ///< how its zero points are read, where files differ
   /// Of columns that were put by groups: the column of the model that each is, and the tensor that says the groups.

@@ -1,9 +1,5 @@
 #include "scale_grid.hpp"
 
-#include "quern/models/floats.hpp"
-
-#include <cmath>
-
 namespace quern::directory {
 
 using safetensors::Dtype;
@@ -22,16 +18,6 @@ ScaleGrid scale_grid(const ModuleContext& context, const StoredTensor& scales, s
   }
   throw context.refused(QUERN_BAD_MODEL, scales,
                         concat("has ", first, " x ", second, " scales, which do not fit the ", rows, " x ", columns, " weights"));
-}
-
-std::vector<float> scale_numbers(Dtype dtype, std::span<const std::byte> bytes) {
-  if (dtype != Dtype::f8_e8m0) return models::decode_floats(safetensors::float_type(dtype), bytes);
-  std::vector<float> numbers;
-  for (const std::byte byte : bytes) {
-    const int exponent = std::to_integer<int>(byte);
-    numbers.push_back(exponent == 255 ? NAN : std::ldexp(1.0f, exponent - 127));
-  }
-  return numbers;
 }
 
 }  // namespace quern::directory

@@ -4,8 +4,6 @@
 #include "quantised_modules.hpp"
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 namespace quern::directory {
 
@@ -18,8 +16,5 @@ struct ScaleGrid {
 /// By the shape of the scales; blocks of the quantisation's sides may be cut at both ends. Throws Error(QUERN_BAD_MODEL) naming the scales for
 /// a shape that does not fit the weight, or a dtype that holds none.
 ScaleGrid scale_grid(const ModuleContext& context, const StoredTensor& scales, std::uint64_t rows, std::uint64_t columns);
-
-/// The numbers of f32, f16, bf16 and E8M0.
-std::vector<float> scale_numbers(safetensors::Dtype dtype, std::span<const std::byte> bytes);
 
 }  // namespace quern::directory

@@ -81,19 +81,28 @@ std::vector<std::span<const std::byte>> File::lying(const TensorInfo& tensor) co
   return pieces;
 }
 
-TensorBytes File::read(const TensorInfo& tensor) const {
+bool File::is_made(const TensorInfo& tensor) const noexcept {
   const Contents::Origin* const origin = contents_->origin_of(tensor);
-  if (origin == nullptr || !origin->change) return TensorBytes(contents_->first_piece(tensor));
-  std::vector<std::byte> made = origin->change(lying(tensor));
-  if (made.size() != tensor.bytes)
-    throw Error(QUERN_INTERNAL,
-                concat(name(), ": tensor ", in_quotes(tensor.name), " was made with ", made.size(), " bytes; it takes ", tensor.bytes));
-  return TensorBytes(std::move(made));
+  return origin != nullptr && origin->change;
+}
+
+TensorParts File::parts(const TensorInfo& tensor, LyingPieces lying, std::span<std::byte> made) const {
+  if (!is_made(tensor) || made.size() != tensor.bytes)
+    throw Error(QUERN_INTERNAL, concat(name(), ": tensor ", in_quotes(tensor.name), " is not made in ", made.size(), " bytes"));
+  return contents_->origin_of(tensor)->change(lying, made);
+}
+
+TensorBytes File::read(const TensorInfo& tensor) const {
+  if (!is_made(tensor)) return TensorBytes(contents_->first_piece(tensor));
+  auto made = std::make_unique_for_overwrite<std::byte[]>(tensor.bytes);
+  const std::vector<std::span<const std::byte>> pieces = lying(tensor);
+  const TensorParts all = parts(tensor, pieces, {made.get(), tensor.bytes});
+  for (std::uint64_t i = 0; i < all.count; ++i) all.make(i);
+  return TensorBytes(std::move(made), tensor.bytes);
 }
 
 std::span<const std::byte> File::data(const TensorInfo& tensor) const {
-  const Contents::Origin* const origin = contents_->origin_of(tensor);
-  if (origin != nullptr && origin->change)
+  if (is_made(tensor))
     throw Error(QUERN_INTERNAL, concat(name(), ": tensor ", in_quotes(tensor.name), " does not lie in its file as it is read"));
   return contents_->first_piece(tensor);
 }

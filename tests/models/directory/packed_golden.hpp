@@ -21,6 +21,24 @@ inline std::vector<std::string> packed_goldens() {
   return names;
 }
 
+/// The numbers of a weight as blocks, its columns in the order of the model.
+inline std::vector<float> numbers_of(const directory::ModuleContext& context, const directory::QuantisedWeight& weight) {
+  std::vector<std::vector<std::byte>> pieces = {context.read(*weight.first)};
+  for (const directory::StoredTensor* piece : weight.further) pieces.push_back(context.read(*piece));
+  const std::vector<std::span<const std::byte>> lying(pieces.begin(), pieces.end());
+  const graph::BlockSize block = graph::block_size(weight.dtype);
+  std::vector<std::byte> bytes(weight.rows * weight.columns / block.elements * block.bytes);
+  const gguf::TensorParts parts = weight.change(lying, {bytes, weight.rows, 0});
+  for (std::uint64_t part = 0; part < parts.count; ++part) parts.make(part);
+  std::vector<float> numbers(weight.rows * weight.columns);
+  quantize::decode(weight.dtype, bytes, numbers);
+  if (weight.order.empty()) return numbers;
+  std::vector<float> model(numbers.size());
+  for (std::uint64_t i = 0; i < numbers.size(); ++i)
+    model[i / weight.columns * weight.columns + weight.order[i % weight.columns]] = numbers[i];
+  return model;
+}
+
 class PackedGolden {
  public:
   using Reader = std::function<directory::QuantisedWeight(const directory::ModuleContext&, const directory::QuantisedModule&)>;
@@ -72,20 +90,6 @@ class PackedGolden {
   float allowed() const {
     constexpr float ulp = std::numeric_limits<float>::epsilon();
     return name_ == "bnb-nf4-nested" ? ulp / 2 : name_ == "bnb-int8" ? 2 * ulp : 0;
-  }
-  /// Columns in the order of the model.
-  static std::vector<float> numbers_of(const directory::ModuleContext& context, const directory::QuantisedWeight& weight) {
-    std::vector<std::vector<std::byte>> pieces = {context.read(*weight.first)};
-    for (const directory::StoredTensor* piece : weight.further) pieces.push_back(context.read(*piece));
-    const std::vector<std::span<const std::byte>> lying(pieces.begin(), pieces.end());
-    const std::vector<std::byte> bytes = weight.change(lying);
-    std::vector<float> numbers(weight.rows * weight.columns);
-    quantize::decode(weight.dtype, bytes, numbers);
-    if (weight.order.empty()) return numbers;
-    std::vector<float> model(numbers.size());
-    for (std::uint64_t i = 0; i < numbers.size(); ++i)
-      model[i / weight.columns * weight.columns + weight.order[i % weight.columns]] = numbers[i];
-    return model;
   }
 
   std::string name_, folder_;

@@ -153,7 +153,11 @@ class Pair {
   }
 
   static std::vector<std::byte> once(const gguf::AssembledTensor& tensor, gguf::LyingPieces lying) {
-    return tensor.change ? tensor.change(lying) : std::vector<std::byte>(lying[0].begin(), lying[0].end());
+    if (!tensor.change) return {lying[0].begin(), lying[0].end()};
+    std::vector<std::byte> made(tensor.tensor.elements() * models::float_bytes(tensor.tensor.dtype));
+    const gguf::TensorParts parts = tensor.change(lying, made);
+    for (std::uint64_t part = 0; part < parts.count; ++part) parts.make(part);
+    return made;
   }
 
  private:

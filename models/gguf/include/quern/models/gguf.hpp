@@ -163,7 +163,7 @@ struct TensorInfo {
 class TensorBytes {
  public:
   explicit TensorBytes(std::span<const std::byte> lying) noexcept : bytes_(lying) {}
-  explicit TensorBytes(std::vector<std::byte> made) noexcept : made_(std::move(made)), bytes_(made_) {}
+  TensorBytes(std::unique_ptr<std::byte[]> made, std::size_t bytes) noexcept : made_(std::move(made)), bytes_(made_.get(), bytes) {}
   TensorBytes(TensorBytes&&) noexcept = default;
   TensorBytes& operator=(TensorBytes&&) noexcept = default;
 
@@ -171,16 +171,23 @@ class TensorBytes {
   std::span<const std::byte> bytes() const&& = delete;
 
  private:
-  std::vector<std::byte> made_;
+  std::unique_ptr<std::byte[]> made_;
   std::span<const std::byte> bytes_;
 };
 
 /// Bytes where they lie, one piece or several.
 using LyingPieces = std::span<const std::span<const std::byte>>;
 
-/// What makes a tensor of the pieces that lie in its files. Called from several threads at once. Throws Error(QUERN_BAD_MODEL) for numbers that
-/// have no place in it.
-using TensorChange = std::function<std::vector<std::byte>(LyingPieces lying)>;
+/// A tensor's bytes as parts that are made apart from each other, in any order and from several threads at once. Each has its own rows.
+struct TensorParts {
+  std::uint64_t count = 0;
+  /// Makes part `i`. Throws Error(QUERN_BAD_MODEL) for numbers that have no place in it, the first of the part.
+  std::function<void(std::uint64_t i)> make;
+};
+
+/// How a tensor is made of the pieces that lie in its files. `made` has the tensor's bytes and is filled by the parts; both ranges must outlive
+/// these. Called from several threads at once.
+using TensorChange = std::function<TensorParts(LyingPieces lying, std::span<std::byte> made)>;
 
 /// Further bytes that a tensor is made of.
 struct LyingPiece {
@@ -314,6 +321,11 @@ class File {
   const TensorInfo& require_tensor(std::string_view tensor) const;
   /// The bytes that the graph reads; a tensor of an assembly may be made here. `tensor` must be one of tensors().
   TensorBytes read(const TensorInfo& tensor) const;
+  /// Whether read() makes the bytes. Else they are data().
+  bool is_made(const TensorInfo& tensor) const noexcept;
+  /// The parts that fill `made` with what read() gives, for a tensor that is made; `made` has its bytes. `lying` is what lying() gives, and
+  /// has to outlive the parts. Throws Error(QUERN_INTERNAL) for a tensor that is not made, or another size.
+  TensorParts parts(const TensorInfo& tensor, LyingPieces lying, std::span<std::byte> made) const;
   /// None of a GGUF file.
   const std::vector<Note>& notes() const noexcept;
   /// The bytes as they lie in the file, in one piece but for a tensor that is made of several; for a fingerprint.
