@@ -29,7 +29,8 @@ const sdk::PlanePacking& plane_packing() noexcept {
 }
 
 bool has_planes(quern_dtype dtype) noexcept {
-  constexpr quern_dtype formats[] = {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q6_K};  // of shaders/planes.glsl
+  constexpr quern_dtype formats[] = {QUERN_Q4_0,   QUERN_Q4_1,    QUERN_Q5_0,   QUERN_Q5_1,    QUERN_Q8_0,  QUERN_Q6_K, QUERN_Q4_Z32,
+                                     QUERN_Q4_Z64, QUERN_Q4_Z128, QUERN_Q8_Z32, QUERN_Q8_Z128, QUERN_Q8_128};  // of shaders/planes.glsl
   return std::ranges::find(formats, dtype) != std::end(formats);
 }
 
