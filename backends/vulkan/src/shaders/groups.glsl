@@ -28,6 +28,11 @@ bool has_float_codes(const int format) { return format >= F8_128; }
 
 float word_scale(const int format, uint word) { return uintBitsToFloat(has_zero_point(format) ? word & ~255u : word); }
 float word_zero(const int format, uint word) { return has_zero_point(format) ? float(word & 255u) : 0.0; }
+/// Numbers of F8_128 in bytes 0 and 2 of a word as two of f16, which are 2^8 lower: the exponent's four bits become its lower ones.
+uint two_e4m3(uint bytes) {
+  const uint size = bytes & 0x007f007fu, no_number = size + 0x00010001u >> 7 & 0x00010001u;
+  return (bytes & 0x00800080u) << 8 | size << 7 | no_number * 0x7c00u;
+}
 /// The largest size that a block with this word can hold.
 float word_bound(const int format, uint word) {
   const float most = format == F8_128 ? 448.0 : format >= NF4_64 ? 1.0 : format == Q8_128 ? 128.0 : max(word_zero(format, word), has_nibbles(format) ? 15.0 : 255.0);

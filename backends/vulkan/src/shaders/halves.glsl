@@ -79,11 +79,6 @@ float fitting(float most, out float back) {
   return is_finite(most) ? uintBitsToFloat(uint(268 - e) << 23) : NOT_A_NUMBER;
 }
 
-/// Numbers of eight bits (whole_scales.glsl) in two bytes of a word, divided by 2^8.
-f16vec2 two_e4m3(uint bytes) {
-  const uint size = bytes & 0x007f007fu, no_number = size + 0x00010001u >> 7 & 0x00010001u;
-  return unpackFloat2x16((bytes & 0x00800080u) << 8 | size << 7 | no_number * 0x7c00u);
-}
 /// The number of a table that a code stands for, by selection: lanes that look up different places of an array wait for each other.
 float chosen(const float values[16], uint code) {
   float of[16] = values;
@@ -93,7 +88,7 @@ float chosen(const float values[16], uint code) {
   return of[0];
 }
 vec2 two_floats(const int format, uint bytes) {
-  if (format == F8_128) return vec2(two_e4m3(bytes)) * 256.0;
+  if (format == F8_128) return vec2(unpackFloat2x16(two_e4m3(bytes))) * 256.0;
   const uint low = bytes & 15u, high = bytes >> 16 & 15u;
   return format == NF4_64 ? vec2(chosen(nf4_values, low), chosen(nf4_values, high)) : vec2(chosen(fp4_values, low), chosen(fp4_values, high));
 }
