@@ -16,6 +16,14 @@ double bytes_of(const OneRowProduct& product) {
   return static_cast<double>(product.params.n) * product.k / static_cast<double>(size.elements) * static_cast<double>(size.bytes);
 }
 
+/// Workgroups on a software device: few, since each makes the row, and as many as keep the turns of a thread's loops below most_loop_turns. A load of
+/// 8 lanes is 64 elements each of two rows, and half of its loop's turns load nothing: 2^23 elements are 32,768 turns for each of 4 subgroups.
+std::int64_t software_groups(const std::vector<OneRowProduct>& products) {
+  std::int64_t elements = 0;
+  for (const OneRowProduct& product : products) elements += std::int64_t{product.params.n} * product.k;
+  return std::max<std::int64_t>(4, elements >> 23);
+}
+
 /// Loads of 16 bytes under way for each row: a subgroup's are no more than the row has.
 std::int32_t loads_of(const OneRowProduct& product, const CardFacts& card) {
   constexpr std::int64_t most_loads = 4;
@@ -23,7 +31,7 @@ std::int32_t loads_of(const OneRowProduct& product, const CardFacts& card) {
   const std::int64_t codes = static_cast<std::int64_t>(size.bytes) * product.k / static_cast<std::int64_t>(size.elements),
                      lanes = std::max<std::uint32_t>(1, card.subgroup);
   return static_cast<std::int32_t>(
-      product.format == static_cast<int>(QUERN_F16) ? most_loads : std::clamp<std::int64_t>(codes / 16 / lanes, 1, most_loads));
+      !sdk::is_block(static_cast<quern_dtype>(product.format)) ? most_loads : std::clamp<std::int64_t>(codes / 16 / lanes, 1, most_loads));
 }
 
 /// Copies of the table of a format whose codes are looked up, as many as lie beside the row; 16 have one bank for two lanes.
@@ -59,7 +67,7 @@ OneRowLaunch one_row_launch(const std::vector<OneRowProduct>& products, const Ca
   const bool known = card.multiprocessors != 0;
   const std::uint32_t most = wants_floats(first.format) ? 512 : first.format == static_cast<int>(QUERN_Q4_K) && first.paired ? 1024 : 768;
   launch.threads = card.software() ? 32 : std::min<std::uint32_t>(known ? most : 256, card.group_limit);
-  const std::int64_t at_once = card.software() ? 4 : known ? card.multiprocessors : 96;
+  const std::int64_t at_once = card.software() ? software_groups(products) : known ? card.multiprocessors : 96;
   double all = 0, before = 0;
   for (const OneRowProduct& product : products) all += bytes_of(product);
   OneRowParams& p = launch.params;

@@ -32,7 +32,7 @@ struct OneRowLaunch {
 
 /// Whether weights of a format are floats, or codes that stand for floats. Their products take a row as f32, the others as int8.
 constexpr bool wants_floats(int format) noexcept {
-  return format == QUERN_F16 || format == QUERN_F8_128 || format == QUERN_NF4_64 || format == QUERN_FP4_64;
+  return format == QUERN_F16 || format == QUERN_BF16 || format == QUERN_F8_128 || format == QUERN_NF4_64 || format == QUERN_FP4_64;
 }
 /// Bytes of a table of all pairs of codes of four bits, in shared memory; 0 for a format without one.
 constexpr std::uint32_t table_bytes(int format) noexcept { return format == QUERN_NF4_64 || format == QUERN_FP4_64 ? 256 * 4 : 0; }

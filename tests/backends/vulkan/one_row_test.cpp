@@ -70,6 +70,13 @@ TEST(OneRow, ARowOfFloatsHasATableBesideItAsOftenAsThereIsRoom) {
   EXPECT_EQ(of(QUERN_NF4_64, 576).loads, 1);
 }
 
+TEST(OneRow, ASoftwareDeviceHasMoreWorkgroupsWhereLoopsWouldGrowTooLong) {
+  CardFacts card = card_of(0);
+  card.type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  EXPECT_EQ(one_row_launch({product(QUERN_BF16, 4096)}, card).groups, 4);
+  EXPECT_EQ(one_row_launch({product(QUERN_BF16, 152064)}, card).groups, 74);  // 152,064 x 4,096 / 2^23
+}
+
 TEST(OneRow, OthersAreLaunchedAlone) {
   const std::vector<OneRowProduct> one{product(QUERN_Q4_K, 64)};
   const std::vector<OneRowProduct> two{product(QUERN_Q4_K, 64), product(QUERN_Q6_K, 64)};

@@ -26,7 +26,8 @@ PUSHED(OneRowParams)
 
 const int most_steps = 8;
 const bool looks_up = format == NF4_64 || format == FP4_64;
-const uint fours_a_load = format == F16 ? 2u : format == F8_128 ? 4u : 8u;
+const bool plain = format == F16 || format == BF16;
+const uint fours_a_load = plain ? 2u : format == F8_128 ? 4u : 8u;
 const uint units = fours / fours_a_load;
 
 shared vec4 row[fours];
@@ -37,12 +38,12 @@ uint next_word[rows_at_once * most_steps];  // the scales of their blocks
 uint64_t row_at[rows_at_once], words_at_row[rows_at_once];  // of the tile to load
 
 /// Where the four elements `four` of a load lie: neighbouring lanes, which take neighbouring loads, read neighbouring ones.
-uint place_of(uint unit, uint four) { return format == F16 ? 2u * unit + four : four * units + unit; }
+uint place_of(uint unit, uint four) { return plain ? 2u * unit + four : four * units + unit; }
 
 void open_tile() {
   [[unroll]] for (int r = 0; r < rows_at_once; ++r) {
     const uint64_t base = paired != 0 && r == 1 ? weights[1] : weights[0], at = uint64_t(paired != 0 ? to_tile : min(to_tile * 2u + uint(r), n - 1u));
-    if (format == F16) {
+    if (plain) {
       row_at[r] = base + at * uint64_t(k * 2);
     } else {
       const uint row_blocks = uint(k) / group_elements(format);
@@ -57,7 +58,7 @@ void load_eight(const int r, const int s) {
   if (to_tile >= tiles) return;
   const uint unit = min((to_step * uint(steps_at_once) + uint(s)) * lanes + lane_of_subgroup, units - 1u);
   next[s * rows_at_once + r] = Uint4(row_at[r] + uint64_t(unit) * 16ul).v;
-  if (format != F16) next_word[s * rows_at_once + r] = Uint(words_at_row[r] + uint64_t(unit * 4u * fours_a_load / group_elements(format) * 4u)).v;
+  if (!plain) next_word[s * rows_at_once + r] = Uint(words_at_row[r] + uint64_t(unit * 4u * fours_a_load / group_elements(format) * 4u)).v;
 }
 
 void leave_row(uint first) {
@@ -74,13 +75,16 @@ void leave_table() {
   }
 }
 
+/// Two numbers of a word.
+vec2 two_plain(uint word) { return format == F16 ? unpackHalf2x16(word) : uintBitsToFloat(uvec2(word << 16, word & 0xffff0000u)); }
+
 /// What load s of both rows adds to their sums; `at`: where it stands among a row's.
 void add_load(const int s, uint at, inout float sum[rows_at_once]) {
-  if (format == F16) {
+  if (plain) {
     const vec4 a = row[2u * at], b = row[2u * at + 1u];
     [[unroll]] for (int r = 0; r < rows_at_once; ++r) {
       const uvec4 h = next[s * rows_at_once + r];
-      const vec2 h0 = unpackHalf2x16(h.x), h1 = unpackHalf2x16(h.y), h2 = unpackHalf2x16(h.z), h3 = unpackHalf2x16(h.w);
+      const vec2 h0 = two_plain(h.x), h1 = two_plain(h.y), h2 = two_plain(h.z), h3 = two_plain(h.w);
       float more = fma(a.y, h0.y, fma(a.x, h0.x, sum[r]));
       more = fma(a.w, h1.y, fma(a.z, h1.x, more));
       more = fma(b.y, h2.y, fma(b.x, h2.x, more));

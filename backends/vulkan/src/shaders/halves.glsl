@@ -80,12 +80,13 @@ float fitting(float most, out float back) {
 }
 
 /// The number of a table that a code stands for, by selection: lanes that look up different places of an array wait for each other.
-float chosen(const float values[16], uint code) {
-  float of[16] = values;
-  [[unroll]] for (int bit = 0; bit < 4; ++bit) {
-    [[unroll]] for (int i = 0; i < 8 >> bit; ++i) of[i] = (code >> bit & 1u) != 0u ? of[2 * i + 1] : of[2 * i];
-  }
-  return of[0];
+float chosen(const float v[16], uint code) {
+  const bool odd = (code & 1u) != 0u;
+  const vec4 low = odd ? vec4(v[1], v[3], v[5], v[7]) : vec4(v[0], v[2], v[4], v[6]);
+  const vec4 high = odd ? vec4(v[9], v[11], v[13], v[15]) : vec4(v[8], v[10], v[12], v[14]);
+  const vec4 four = (code & 8u) != 0u ? high : low;
+  const vec2 two = (code & 4u) != 0u ? four.zw : four.xy;
+  return (code & 2u) != 0u ? two.y : two.x;
 }
 vec2 two_floats(const int format, uint bytes) {
   if (format == F8_128) return vec2(unpackFloat2x16(two_e4m3(bytes))) * 256.0;
