@@ -10,7 +10,7 @@
 // Larger ones get none: their contents change no time. --widths puts other widths in place of the family's, --format (as in q6_k) another block format
 // in place of Q4_K.
 // Rows 1, 64 and 512 (timed also 2,048) are of one sequence, 8 and 32 of as many sequences; each graph has room for 512 rows (timed for 2,048), as a
-// session's step. Exit: 0; 2 usage;
+// session's step. A llama comes in further numerics too, and in a format of quantised directories. Exit: 0; 2 usage;
 // 3 there is no such device; 1 a run failed.
 #include "cli/output.hpp"
 #include "data/data_kind.hpp"
@@ -43,14 +43,16 @@ struct Rows {
 };
 const Rows row_kinds[] = {{1, {1, 64, most_counted, most_timed}}, {8, {8}}, {32, {32}}};
 
-/// A family in the numerics and under the demands of one kind of session.
+/// A family in the numerics and under the demands of one kind of session, or with weights as a kind of directory has them.
 struct Variant {
   const char* suffix;
   Numerics numerics;
   std::uint32_t determinism;
+  std::optional<quern_dtype> format = std::nullopt;
 };
 constexpr Variant usual{"", Numerics::fast, QUERN_DETERMINISM_REPEATABLE}, exact{".exact", Numerics::exact, QUERN_DETERMINISM_REPEATABLE},
-    invariant{".deterministic", Numerics::fast, QUERN_DETERMINISM_INVARIANT};
+    invariant{".deterministic", Numerics::fast, QUERN_DETERMINISM_INVARIANT},
+    directory{".q4_z128", Numerics::fast, QUERN_DETERMINISM_REPEATABLE, QUERN_Q4_Z128};
 
 /// The median of the times of `runs` runs, after a few that count for nothing.
 double microseconds(Prepared& plan, std::int64_t rows, int runs) {
@@ -169,13 +171,13 @@ int main(int argc, char** argv) {
       for (const LayerFamily* const family : layer_families()) {
         if (!wanted.empty() && std::ranges::find(wanted, family->name) == wanted.end()) continue;
         std::vector<Variant> variants = {usual};
-        if (std::string_view(family->name) == "llama") variants = {usual, exact, invariant};
+        if (std::string_view(family->name) == "llama") variants = {usual, exact, invariant, directory};
         for (const Variant& variant : variants)
           for (const Rows& kind : row_kinds)
             for (const int layers : depths) {
               LayerFamily of = *family;
               if (widths) of.usual = *widths;
-              run(*device, of, variant, kind, layers, timed, format);
+              run(*device, of, variant, kind, layers, timed, variant.format.value_or(format));
             }
       }
       return 0;

@@ -53,6 +53,8 @@ std::uint64_t Chain::shared_bytes(const Sizes& sizes) const noexcept {
          subgroups * 12 + bytes_of_block + 256;
 }
 
+bool Chain::takes(quern_dtype format) noexcept { return is_known(static_cast<int>(format)); }
+
 bool Chain::takes_half_row(std::uint64_t k) const noexcept {
   if (k > card_.shared_limit) return false;
   Sizes sizes;

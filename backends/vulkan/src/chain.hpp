@@ -24,6 +24,9 @@ class Chain {
   bool add(const OneRowProduct& product);
   bool add(const AttentionParams& attention, int k_dtype, int v_dtype);
 
+  /// Whether products with weights of this format may be stages.
+  static bool takes(quern_dtype format) noexcept;
+
   /// Whether a row of k activations fits shared memory as f32, as products with weights of f16 have it, beside attention of heads of up to 128.
   bool takes_half_row(std::uint64_t k) const noexcept;
 

@@ -97,13 +97,13 @@ class Fuser {
   /// Adds the step of node n that makes int8 activations of `y`, reading x (and other, a weight) in its place.
   void emit_quantise(std::uint32_t y, std::uint32_t n, Source source) {
     source.slot = add_extra(tensor(y));
-    const bool f16 = fusion_.has_f16_weights(root(y));
-    source.direct = fusion_.has_room(tensor(y).last(), f16);
+    const bool f16 = fusion_.has_f16_weights(root(y)), floats = fusion_.has_float_weights(root(y));
+    source.direct = fusion_.has_room(tensor(y).last(), root(y));
     source.eights = matrices_ && all_products(root(y), [&](const sdk::ResolvedNode& node) {
                       return takes_eights(card_, tensor(node.inputs[1]).dtype) && node.f16_allowed();
                     });
     if (matrices_ && all_products(root(y), &sdk::ResolvedNode::f16_allowed))
-      source.f16_from = !f16 && !source.eights ? least_f16_rows(card_) : source.direct ? 2 : 1;
+      source.f16_from = !floats && !source.eights ? least_f16_rows(card_) : source.direct ? 2 : 1;
     activations_[{root(y), fusion_.version(y, n + 1)}] = source;
     Step& added = schedule_.add({n}, source.mode == source_norm  ? "rms_norm.quantise.vulkan"
                                      : source.mode == source_glu ? "glu.quantise.vulkan"

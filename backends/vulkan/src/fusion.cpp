@@ -44,12 +44,15 @@ Refusal Fusion::why_no_product(std::uint32_t n) const {
   if (a.dtype != QUERN_F32 || tensor(node.outputs[0]).dtype != QUERN_F32) return "its operand or its result is not f32";
   if (!whole(node.inputs[0]) || !whole(node.outputs[0])) return "its operand or its result is a part of a value or a strided view";
   if (a.rank != 2 || (a.ranged & ~1u) != 0) return "its operand is no matrix";
-  const bool f16 = b.dtype == QUERN_F16;
+  const bool f16 = b.dtype == QUERN_F16, floats = wants_floats(static_cast<int>(b.dtype));
   if (f16 && !alone_f16(n)) return "a product of quantised weights reads the same value";
   if (tier_ < Tier::dot) return "the device has no integer dot products, or an option leaves them out";
-  if (f16 && tier_ < Tier::matrices) return "the device or an option has no cooperative matrices for weights of f16";
-  if (!f16 && !node.int8_allowed()) return "its numerics allow no int8 activations";
-  if (f16 && !node.f16_allowed()) return "its numerics allow no f16 activations";
+  if (floats && tier_ < Tier::matrices)
+    return f16 ? "the device or an option has no cooperative matrices for weights of f16"
+               : "the device or an option has no cooperative matrices for codes that stand for floats";
+  if (!floats && !node.int8_allowed()) return "its numerics allow no int8 activations";
+  if (floats && !node.f16_allowed()) return "its numerics allow no f16 activations";
+  if (floats && !all_take_f16(n)) return "a product that allows no f16 activations reads the same value";
   if (!b.packed_layout && !is_contiguous(b)) return "its weights are a strided view";
   // Rows of a larger matrix are weights as others are, where a row lies as it does in the file.
   const bool as_in_file = f16 || b.dtype == QUERN_Q4_K || b.dtype == QUERN_Q5_K;
@@ -70,12 +73,25 @@ bool Fusion::alone_f16(std::uint32_t n) const {
     return node.op != QUERN_OP_MATMUL || root(node.inputs[0]) != a || !is_block(tensor(node.inputs[1]).dtype);
   });
 }
+/// Whether each product of quantised weights of the value that this one reads allows f16: rows of codes that stand for floats are nothing else.
+bool Fusion::all_take_f16(std::uint32_t n) const {
+  const std::uint32_t a = root(graph_.nodes[n].inputs[0]);
+  return std::ranges::all_of(readers(a), [&](std::uint32_t user) {
+    const sdk::ResolvedNode& node = graph_.nodes[user];
+    return node.op != QUERN_OP_MATMUL || root(node.inputs[0]) != a || node.f16_allowed();
+  });
+}
+bool Fusion::has_float_weights(std::uint32_t r) const {
+  return std::ranges::any_of(products_of_[r],
+                             [&](std::uint32_t n) { return wants_floats(static_cast<int>(tensor(graph_.nodes[n].inputs[1]).dtype)); });
+}
 bool Fusion::has_f16_weights(std::uint32_t r) const {
   return std::ranges::any_of(products_of_[r], [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dtype == QUERN_F16; });
 }
-bool Fusion::has_room(std::int64_t k, bool f16) const {
-  return card_.shuffles && card_.group_limit >= 256 &&
-         (f16 ? static_cast<std::uint64_t>(k) * 4 : static_cast<std::uint64_t>(k) * 5 / 2) + 1024 <= card_.shared_limit;
+bool Fusion::has_room(std::int64_t k, std::uint32_t r) const {
+  return card_.shuffles && card_.group_limit >= 256 && std::ranges::all_of(products_of_[r], [&](std::uint32_t n) {
+           return one_row_bytes(static_cast<int>(tensor(graph_.nodes[n].inputs[1]).dtype), k) <= card_.shared_limit;
+         });
 }
 /// Whether a value is nothing but the activations of products.
 bool Fusion::only_products_read(std::uint32_t value) const {
@@ -126,7 +142,7 @@ Refusal Fusion::why_no_pair(std::uint32_t n, Pair& pair) const {
   if (!only_products_read(node.outputs[0])) return "its result is read by a node that is no fused product";
   const Halves halves = halves_of(n);
   const std::int64_t width = tensor(node.outputs[0]).last();
-  if (!has_room(width, has_f16_weights(root(node.outputs[0])))) return "a workgroup has no room for a row of its result";
+  if (!has_room(width, root(node.outputs[0]))) return "a workgroup has no room for a row of its result";
   const std::uint32_t gate = maker(root(halves.gate)), up = maker(root(halves.up));
   if (gate == none || up == none) return "gate and up are no two products";
   for (const std::uint32_t product : {gate, up}) {
@@ -141,7 +157,7 @@ Refusal Fusion::why_no_pair(std::uint32_t n, Pair& pair) const {
   if (root(a) != root(other_a) || version(a, gate) != version(other_a, up)) return "gate and up are products of different operands";
   const Tensor &b = tensor(graph_.nodes[gate].inputs[1]), &other = tensor(graph_.nodes[up].inputs[1]);
   if (b.dtype != other.dtype || b.dims[0] != other.dims[0]) return "the weights of gate and up differ in dtype or rows";
-  if (!has_room(b.dims[1], has_f16_weights(root(a)))) return "a workgroup has no room for a row of their operand";
+  if (!has_room(b.dims[1], root(a))) return "a workgroup has no room for a row of their operand";
   pair = {gate, up, 0, 0, halves.gate, halves.gate_from, width};
   if (gate != up) return is_f32(halves.gate) && is_f32(halves.up) ? nullptr : "gate or up is a part of a product or a strided view";
   // In one product each half has rows of the weights.

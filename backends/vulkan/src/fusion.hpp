@@ -7,6 +7,7 @@
 
 #include "card.hpp"
 #include "kernels.hpp"
+#include "one_row.hpp"
 #include "op.hpp"
 #include "quern/sdk/fusion/patterns.hpp"
 #include "quern/sdk/fusion/rules.hpp"
@@ -53,9 +54,11 @@ class Fusion : public sdk::fusion::Patterns<sdk::ResolvedGraph> {
   bool is_product(std::uint32_t n) const { return why_no_product(n) == nullptr; }
   /// Products of a value that take its int8 activations.
   const std::vector<std::uint32_t>& products_of(std::uint32_t root) const { return products_of_[root]; }
+  /// Whether some product of a value takes it as f32 where it is one row.
+  bool has_float_weights(std::uint32_t root) const;
   bool has_f16_weights(std::uint32_t root) const;
-  /// Whether a product's kernel has room for a row of k activations: int8 with their scales, for weights of f16 f32.
-  bool has_room(std::int64_t k, bool f16) const;
+  /// Whether the kernels of a value's products have room for one row of k: int8 with their scales, or f32 and a table.
+  bool has_room(std::int64_t k, std::uint32_t root) const;
   /// Whether a node's result is only wanted as int8 activations.
   bool quantises(std::uint32_t n) const { return why_not_quantised(n) == nullptr; }
   Halves halves_of(std::uint32_t glu) const;
@@ -89,6 +92,7 @@ class Fusion : public sdk::fusion::Patterns<sdk::ResolvedGraph> {
   bool is_rows(std::uint32_t v) const { return tensor(v).rank == 2 && in_rows(v); }
   bool only_products_read(std::uint32_t value) const;
   bool alone_f16(std::uint32_t n) const;
+  bool all_take_f16(std::uint32_t n) const;
   bool inputs_stay(std::uint32_t n, std::uint32_t until) const;
   bool unread(std::uint32_t v, std::uint32_t from, std::uint32_t to) const;
   bool may_be_early(std::uint32_t v, std::uint32_t at, std::uint32_t n) const;

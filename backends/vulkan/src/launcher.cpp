@@ -69,12 +69,11 @@ std::uint64_t Launcher::counters(std::uint32_t count) {
 }
 
 void Launcher::launch_products(const std::vector<OneRowProduct>& products) {
-  constexpr std::int32_t loads_of_halves = 4;  // under way for each row
   const OneRowLaunch l = one_row_launch(products, facts());
   const OneRowProduct& first = products.front();
   const auto k = static_cast<std::int32_t>(first.k), paired = first.paired ? 1 : 0, parts = static_cast<std::int32_t>(products.size());
-  if (first.format == QUERN_F16)
-    launch("gemv_half", l.threads, {l.groups, 1, 1}, l.params, {first.mode, k, paired, parts, loads_of_halves});
+  if (wants_floats(first.format))
+    launch("gemv_floats", l.threads, {l.groups, 1, 1}, l.params, {first.mode, k, paired, parts, l.loads, first.format, l.copies});
   else
     launch("gemv_one", l.threads, {l.groups, 1, 1}, l.params,
            {first.format, l.other_format, l.parts_of_other, first.mode, k, paired, parts});

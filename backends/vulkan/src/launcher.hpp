@@ -56,6 +56,8 @@ class Launcher {
   /// Instead of a launch: the step is launched before anything else is, with those before it of the same row, or as a stage of a chain where the
   /// device has persistent dispatches.
   void join(const OneRowProduct& product);
+  /// Products that share a launch, at once.
+  void launch_products(const std::vector<OneRowProduct>& products);
   /// False: it has to be launched.
   bool join(const AttentionParams& attention, int k_dtype, int v_dtype);
   /// Launches what has joined; at the end of a recording too.
@@ -93,7 +95,6 @@ class Launcher {
   void settle();
   void joined();
   void launch_chain(const Chain& chain);
-  void launch_products(const std::vector<OneRowProduct>& products);
   void dispatch(const PipelineKey& key, const void* params, std::size_t bytes, bool pushed, Grid grid, std::uint64_t indirect);
   /// Room in the parameters; its device address.
   std::uint64_t store(const void* data, std::size_t bytes);

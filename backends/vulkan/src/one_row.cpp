@@ -16,6 +16,34 @@ double bytes_of(const OneRowProduct& product) {
   return static_cast<double>(product.params.n) * product.k / static_cast<double>(size.elements) * static_cast<double>(size.bytes);
 }
 
+/// Workgroups on a software device: few, since each makes the row, and as many as keep the turns of a thread's loops below most_loop_turns. A load of
+/// 8 lanes is 64 elements each of two rows, and half of its loop's turns load nothing: 2^23 elements are 32,768 turns for each of 4 subgroups.
+std::int64_t software_groups(const std::vector<OneRowProduct>& products) {
+  std::int64_t elements = 0;
+  for (const OneRowProduct& product : products) elements += std::int64_t{product.params.n} * product.k;
+  return std::max<std::int64_t>(4, elements >> 23);
+}
+
+/// Loads of 16 bytes under way for each row: a subgroup's are no more than the row has.
+std::int32_t loads_of(const OneRowProduct& product, const CardFacts& card) {
+  constexpr std::int64_t most_loads = 4;
+  const sdk::ElementSize size = sdk::element_size(static_cast<quern_dtype>(product.format));
+  const std::int64_t codes = static_cast<std::int64_t>(size.bytes) * product.k / static_cast<std::int64_t>(size.elements),
+                     lanes = std::max<std::uint32_t>(1, card.subgroup);
+  return static_cast<std::int32_t>(
+      !sdk::is_block(static_cast<quern_dtype>(product.format)) ? most_loads : std::clamp<std::int64_t>(codes / 16 / lanes, 1, most_loads));
+}
+
+/// Copies of the table of a format whose codes are looked up, as many as lie beside the row; 16 have one bank for two lanes.
+std::int32_t copies_of_table(const OneRowProduct& product, const CardFacts& card) {
+  constexpr std::uint32_t most_copies = 16;
+  const std::uint32_t bytes = table_bytes(product.format);
+  if (bytes == 0 || card.software()) return 1;
+  std::uint32_t copies = most_copies;
+  while (copies > 1 && one_row_bytes(product.format, product.k) + (copies - 1) * bytes > card.shared_limit) copies /= 2;
+  return static_cast<std::int32_t>(copies);
+}
+
 }  // namespace
 
 bool share_launch(const std::vector<OneRowProduct>& products, const OneRowProduct& next) {
@@ -24,7 +52,8 @@ bool share_launch(const std::vector<OneRowProduct>& products, const OneRowProduc
   if (products.size() >= most_products || first.paired || next.paired || a.c != 0 || b.c != 0) return false;
   if (a.x != b.x || a.other != b.other || first.mode != next.mode || first.k != next.k || a.epsilon != b.epsilon || a.offset != b.offset)
     return false;
-  if ((first.format == QUERN_F16) != (next.format == QUERN_F16) || a.bias_dtype != b.bias_dtype) return false;
+  if (a.bias_dtype != b.bias_dtype) return false;
+  if (wants_floats(first.format) || wants_floats(next.format)) return first.format == next.format;
   const auto other = std::ranges::find_if(products, [&](const OneRowProduct& p) { return p.format != first.format; });
   return next.format == first.format || other == products.end() || next.format == other->format;
 }
@@ -36,11 +65,9 @@ OneRowLaunch one_row_launch(const std::vector<OneRowProduct>& products, const Ca
   // Q4_K_M on an H200: 768 threads 421 tokens/s, 640 416, 512 408, 384 373; two of 256 386. Its gate and up by 1,024, where 491 were had: 506; Q8_0's
   // lose (381, 378). f16: 768 237, 512 240, 640 236.
   const bool known = card.multiprocessors != 0;
-  const std::uint32_t most = first.format == static_cast<int>(QUERN_F16)                    ? 512
-                             : first.format == static_cast<int>(QUERN_Q4_K) && first.paired ? 1024
-                                                                                            : 768;
+  const std::uint32_t most = wants_floats(first.format) ? 512 : first.format == static_cast<int>(QUERN_Q4_K) && first.paired ? 1024 : 768;
   launch.threads = card.software() ? 32 : std::min<std::uint32_t>(known ? most : 256, card.group_limit);
-  const std::int64_t at_once = card.software() ? 4 : known ? card.multiprocessors : 96;
+  const std::int64_t at_once = card.software() ? software_groups(products) : known ? card.multiprocessors : 96;
   double all = 0, before = 0;
   for (const OneRowProduct& product : products) all += bytes_of(product);
   OneRowParams& p = launch.params;
@@ -68,6 +95,10 @@ OneRowLaunch one_row_launch(const std::vector<OneRowProduct>& products, const Ca
     launch.groups += std::clamp<std::int64_t>(end - launch.groups, 1, tiles);
   }
   if (first.paired) p.b[1] = first.params.other_b;
+  if (wants_floats(first.format)) {
+    launch.loads = loads_of(first, card);
+    launch.copies = copies_of_table(first, card);
+  }
   return launch;
 }
 

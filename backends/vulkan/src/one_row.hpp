@@ -27,9 +27,23 @@ struct OneRowLaunch {
   std::int64_t groups = 0;
   std::uint32_t threads = 0;
   std::int32_t other_format = 0, parts_of_other = 0;  // of gemv_one.comp: the second format of weights, a bit for each product that has it
+  std::int32_t loads = 0, copies = 1;                 // of gemv_floats.comp: loads under way for each row, copies of a table
 };
 
-/// Whether one launch may compute all of them: products of a row that is made alike, in two formats at most, without residuals.
+/// Whether weights of a format are floats, or codes that stand for floats. Their products take a row as f32, the others as int8.
+constexpr bool wants_floats(int format) noexcept {
+  return format == QUERN_F16 || format == QUERN_BF16 || format == QUERN_F8_128 || format == QUERN_NF4_64 || format == QUERN_FP4_64;
+}
+/// Bytes of a table of all pairs of codes of four bits, in shared memory; 0 for a format without one.
+constexpr std::uint32_t table_bytes(int format) noexcept { return format == QUERN_NF4_64 || format == QUERN_FP4_64 ? 256 * 4 : 0; }
+/// Shared memory of a workgroup for a row of k: int8 with their scales, or f32 and a table.
+constexpr std::uint64_t one_row_bytes(int format, std::int64_t k) noexcept {
+  constexpr std::uint64_t others = 1024;  // of the kernel
+  const auto elements = static_cast<std::uint64_t>(k);
+  return others + table_bytes(format) + (wants_floats(format) ? elements * 4 : elements * 5 / 2);
+}
+
+/// Whether one launch may compute all of them: products of a row that is made alike, in two formats at most (floats in one), without residuals.
 bool share_launch(const std::vector<OneRowProduct>& products, const OneRowProduct& next);
 
 /// The launch of products that share one.

@@ -17,7 +17,8 @@ constexpr std::uint64_t parameter_room(std::uint64_t bytes) { return (bytes + 40
 
 /// Bytes of a product's weights, on average, up to which dispatches that wait for each other's words are faster than barriers between them. On an
 /// H200: SmolLM2 Q8_0 (0.7 MB) and TinyLlama Q4_K_M (4.1 MB) gain, LLaMA-7B Q4_K_M (18 MB) loses, 497 tokens/s of 506. Products of f16 of any
-/// size gain where their row fits shared memory as f32: TinyLlama 985 of 901, LLaMA-7B 247 of 240.
+/// size gain where their row fits shared memory as f32: TinyLlama 985 of 901, LLaMA-7B 247 of 240. Products that no stage takes are launched alone
+/// there, and share launches else.
 constexpr std::uint64_t most_persistent_bytes = 8 << 20;
 
 bool persistent_pays(const sdk::ResolvedGraph& graph, const CardFacts& card) {
@@ -27,6 +28,7 @@ bool persistent_pays(const sdk::ResolvedGraph& graph, const CardFacts& card) {
   for (const sdk::ResolvedNode& node : graph.nodes) {
     if (node.op != QUERN_OP_MATMUL) continue;
     const sdk::ResolvedValue& weights = graph.values[node.inputs[1]];
+    if (is_block(weights.tensor.dtype) && !Chain::takes(weights.tensor.dtype)) return false;
     bytes += weights.bytes;
     ++products;
     halves = halves && weights.tensor.dtype == QUERN_F16 && chain.takes_half_row(static_cast<std::uint64_t>(weights.tensor.last()));

@@ -1,6 +1,7 @@
 // See weights.hpp.
 #include "weights.hpp"
 
+#include "one_row.hpp"
 #include "run_once.hpp"
 
 #include <algorithm>
@@ -11,6 +12,11 @@ namespace {
 class Packing : public sdk::PlanePacking {
  public:
   const char* plugin() const override { return "vulkan"; }
+  sdk::WeightRead how_read(const sdk::ResolvedNode& node, std::size_t input, const Tensor& tensor) const override {
+    const bool floats = node.op == QUERN_OP_MATMUL && input == 1 && tensor.rank == 2 && wants_floats(static_cast<int>(tensor.dtype));
+    if (floats) return node.f16_allowed() ? sdk::WeightRead::packed : sdk::WeightRead::canonical;
+    return PlanePacking::how_read(node, input, tensor);
+  }
   sdk::WeightRead reads(const sdk::ResolvedNode& node, std::size_t input) const override {
     if (node.op == QUERN_OP_MATMUL && input == 1 && node.int8_allowed()) return sdk::WeightRead::packed;
     return node.op == QUERN_OP_GET_ROWS && input == 0 ? sdk::WeightRead::either : sdk::WeightRead::canonical;
@@ -29,7 +35,9 @@ const sdk::PlanePacking& plane_packing() noexcept {
 }
 
 bool has_planes(quern_dtype dtype) noexcept {
-  constexpr quern_dtype formats[] = {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q6_K};  // of shaders/planes.glsl
+  constexpr quern_dtype formats[] = {QUERN_Q4_0,    QUERN_Q4_1,   QUERN_Q5_0,   QUERN_Q5_1,    QUERN_Q8_0,
+                                     QUERN_Q6_K,    QUERN_Q4_Z32, QUERN_Q4_Z64, QUERN_Q4_Z128, QUERN_Q8_Z32,
+                                     QUERN_Q8_Z128, QUERN_Q8_128, QUERN_F8_128, QUERN_NF4_64,  QUERN_FP4_64};  // of shaders/planes.glsl
   return std::ranges::find(formats, dtype) != std::end(formats);
 }
 

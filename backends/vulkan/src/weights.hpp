@@ -8,7 +8,7 @@
 
 namespace quern::vulkan {
 
-/// Packed are constant matrices that matmul reads as weights with int8 activations; get_rows reads them too.
+/// Packed are constant matrices that matmul reads as weights with int8 activations, or with f16 ones; get_rows reads them too.
 const sdk::PlanePacking& plane_packing() noexcept;
 /// Whether kernels read a format in planes; other block formats take the kernels that decode their bytes.
 bool has_planes(quern_dtype dtype) noexcept;

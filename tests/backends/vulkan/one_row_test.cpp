@@ -49,12 +49,43 @@ TEST(OneRow, EachProductHasAWorkgroupAndNoneHasIdleOnes) {
   EXPECT_EQ(one_row_launch({product(QUERN_Q8_0, 0)}, card_of(132)).groups, 1);
 }
 
+TEST(OneRow, ARowOfFloatsHasATableBesideItAsOftenAsThereIsRoom) {
+  CardFacts card = card_of(132);
+  card.shared_limit = 48 << 10;
+  const auto of = [&](quern_dtype format, uint k) {
+    OneRowProduct p = product(format, 4096);
+    p.k = k;
+    return one_row_launch({p}, card);
+  };
+  EXPECT_EQ(of(QUERN_NF4_64, 4096).copies, 16);
+  EXPECT_EQ(of(QUERN_NF4_64, 8192).copies, 8);   // 48 KiB less 32 of the row and 1 of the kernel
+  EXPECT_EQ(of(QUERN_FP4_64, 11008).copies, 4);  // the same less 43
+  EXPECT_EQ(of(QUERN_F8_128, 4096).copies, 1);
+  EXPECT_EQ(one_row_bytes(QUERN_NF4_64, 11008), 11008u * 4 + 1024 + 1024);
+  EXPECT_EQ(one_row_bytes(QUERN_Q4_Z128, 11008), 11008u * 5 / 2 + 1024);
+  // No more than a row has: 32 lanes by 16 bytes.
+  EXPECT_EQ(of(QUERN_F8_128, 11008).loads, 4);
+  EXPECT_EQ(of(QUERN_F8_128, 1024).loads, 2);
+  EXPECT_EQ(of(QUERN_NF4_64, 2048).loads, 2);
+  EXPECT_EQ(of(QUERN_NF4_64, 576).loads, 1);
+}
+
+TEST(OneRow, ASoftwareDeviceHasMoreWorkgroupsWhereLoopsWouldGrowTooLong) {
+  CardFacts card = card_of(0);
+  card.type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  EXPECT_EQ(one_row_launch({product(QUERN_BF16, 4096)}, card).groups, 4);
+  EXPECT_EQ(one_row_launch({product(QUERN_BF16, 152064)}, card).groups, 74);  // 152,064 x 4,096 / 2^23
+}
+
 TEST(OneRow, OthersAreLaunchedAlone) {
   const std::vector<OneRowProduct> one{product(QUERN_Q4_K, 64)};
   const std::vector<OneRowProduct> two{product(QUERN_Q4_K, 64), product(QUERN_Q6_K, 64)};
   EXPECT_TRUE(share_launch(two, product(QUERN_Q6_K, 64)));
   EXPECT_FALSE(share_launch(two, product(QUERN_Q5_K, 64)));  // a third format
   EXPECT_FALSE(share_launch(one, product(QUERN_F16, 64)));
+  EXPECT_TRUE(share_launch({product(QUERN_F8_128, 64)}, product(QUERN_F8_128, 64)));
+  EXPECT_FALSE(share_launch({product(QUERN_F8_128, 64)}, product(QUERN_F16, 64)));  // floats of another format
+  EXPECT_FALSE(share_launch({product(QUERN_F8_128, 64)}, product(QUERN_Q8_0, 64)));
   EXPECT_FALSE(share_launch({one[0], one[0], one[0]}, one[0]));
   const auto refused = [&](auto&& change) {
     OneRowProduct next = one[0];

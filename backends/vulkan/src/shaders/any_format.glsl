@@ -1,5 +1,5 @@
-// Block formats for kernels that take any: those of blocks.glsl, and those of a file of their own, format_<format>.glsl. The latter have no planes
-// and no units, so that no other kernel takes them. A file has open_<format> and pair_<format>, as open_group and pair_of; and where ENCODES is
+// Block formats for kernels that take any: those of blocks.glsl, and those of a file of their own, format_<format>.glsl. Of the latter other
+// kernels take those of groups.glsl alone. A file has open_<format> and pair_<format>, as open_group and pair_of; and where ENCODES is
 // defined, which is behind encode.glsl, encode_<format>.
 #include "further_formats.glsl"
 

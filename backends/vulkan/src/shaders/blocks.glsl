@@ -8,8 +8,12 @@
 #define Q4_K 42
 #define Q5_K 43
 #define Q6_K 44
+#include "groups.glsl"
 
-uint block_elements(int format) { return format < Q4_0 ? 16u : format < Q4_K ? 32u : 256u; }
+uint block_elements(int format) {
+  if (is_group(format)) return group_elements(format);
+  return format < Q4_0 ? 16u : format < Q4_K ? 32u : 256u;
+}
 uint block_bytes(int format) {
   switch (format) {
     case F32: return 64u;

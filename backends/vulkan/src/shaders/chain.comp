@@ -1,5 +1,5 @@
 #version 460
-// A stage of steps of one row: up to three products, with the norm before them and a residual or SwiGLU behind (as gemv_one.comp, gemv_half.comp),
+// A stage of steps of one row: up to three products, with the norm before them and a residual or SwiGLU behind (as gemv_one.comp, gemv_floats.comp),
 // or attention (as attention_fused.comp). A stage is a dispatch, its kernel made for its formats and sizes; between those of a chain there is no
 // barrier, so that workgroups of the next stage are at work while those of this one end, and have asked for their first weights.
 //

@@ -1,4 +1,4 @@
-// What gemv_one.comp and gemv_half.comp share: products of one row. Products of the same row have ranges of workgroups; within one, tiles of two
+// What gemv_one.comp and gemv_floats.comp share: products of one row. Products of the same row have ranges of workgroups; within one, tiles of two
 // outputs go to workgroups first, then to subgroups, so that each multiprocessor has as many as another.
 #define PLAIN 0
 #define NORM 1

@@ -1,10 +1,11 @@
 // Block formats in planes: each field of all blocks of a matrix lies together, so that codes are read 16 bytes at a time. The planes are, in
-// this order, each at a multiple of 256 bytes: scale (and minimum), codes, high bits, scales of sub-blocks. As in weights.cpp.
+// this order, each at a multiple of 256 bytes: scale (and minimum or zero point), codes, high bits, scales of sub-blocks. As in weights.cpp.
 struct Planes {
   uint64_t small, codes, high, scales;
 };
 
 uvec4 plane_bytes(const int format) {  // of a block
+  if (is_group(format)) return uvec4(4u, group_elements(format) / (has_nibbles(format) ? 2u : 1u), 0u, 0u);
   switch (format) {
     case Q4_0: return uvec4(2, 16, 0, 0);
     case Q4_1: return uvec4(4, 16, 0, 0);
@@ -29,6 +30,11 @@ Planes planes_at(uint64_t base, const int format, uint64_t blocks) {
 Group open_packed(Planes planes, uint64_t block, const int format, uint first) {
   const uvec4 bytes = plane_bytes(format);
   const uint64_t small = planes.small + block * uint64_t(bytes.x);
+  if (is_group(format)) {
+    const uint word = Uint(small).v;
+    const uint64_t codes = planes.codes + block * uint64_t(bytes.y) + uint64_t(has_nibbles(format) ? first / 32u * 16u : first);
+    return Group(codes, codes, word_scale(format, word), 0.0, word_zero(format, word), has_nibbles(format) ? (first & 16u) / 4u : 0u, 0u, 0u);
+  }
   Group g = Group(planes.codes + block * uint64_t(bytes.y), planes.high + block * uint64_t(bytes.z), scale_at(small), 0.0, 0.0, first / 4u, 0u, 0u);
   if (format == Q8_0) {
     g.codes += first;

@@ -54,6 +54,19 @@ float add_unit(const int format, PackedUnit u, uint unit, UnitRow row, float sum
     return fma(two_halves(u.head.z).x, part, sum);
   }
   uvec4 code[4];
+  if (is_group(format)) {
+    group_codes(format, u, code);
+#ifdef SCALES_OF_16
+    const vec2 dots = vec2(fma(row.scale[1].x, float(dot16(code[1], row.code[1])), row.scale[0].x * float(dot16(code[0], row.code[0]))),
+                           fma(row.scale[3].x, float(dot16(code[3], row.code[3])), row.scale[2].x * float(dot16(code[2], row.code[2]))));
+#else
+    const vec2 dots = vec2(row.scale[0].x * float(dot16(code[0], row.code[0]) + dot16(code[1], row.code[1])),
+                           row.scale[2].x * float(dot16(code[2], row.code[2]) + dot16(code[3], row.code[3])));
+#endif
+    const vec2 sums = vec2(row.scale[0].y + row.scale[1].y, row.scale[2].y + row.scale[3].y), zero = vec2(zero_of_codes(format, u.head.x), zero_of_codes(format, u.head.y));
+    if (group_elements(format) > 32u) return fma(word_scale(format, u.head.x), fma(-zero.x, sums.x + sums.y, dots.x + dots.y), sum);
+    return fma(word_scale(format, u.head.y), fma(-zero.y, sums.y, dots.y), fma(word_scale(format, u.head.x), fma(-zero.x, sums.x, dots.x), sum));
+  }
   if (format == Q8_0) {
     code = u.q;
   } else {

@@ -1,5 +1,5 @@
 // 64 elements of a row of quantised weights as signed bytes, read 16 bytes at a time: four groups of 16, each weight being f * code + m.
-// Q4_K and Q5_K lie in their blocks, the others in planes (planes.glsl).
+// Q4_K and Q5_K lie in their blocks, the others in planes (planes.glsl). Codes of F8_128, NF4_64 and FP4_64 stand for floats: no signed bytes.
 struct Unit {
   uvec4 code[4];
   vec4 f, m;
@@ -47,6 +47,22 @@ PackedUnit load_unit(const int format, uint64_t row, Planes planes, uint64_t blo
     UintPair scales = UintPair(planes.scales + b * 16ul + uint64_t(8u * h));
     u.head.xy = uvec2(scales.a, scales.b);
     u.head.z = short_at(planes.small + b * 2ul);
+  } else if (is_group(format)) {
+    const uint64_t codes = planes.codes + block * uint64_t(plane_bytes(format).y), words = planes.small + (block + uint64_t(64u * unit / group_elements(format))) * 4ul;
+    if (group_elements(format) == 32u) {
+      UintPair two = UintPair(words);
+      u.head.xy = uvec2(two.a, two.b);
+    } else {
+      u.head.xy = uvec2(Uint(words).v);
+    }
+    if (has_nibbles(format)) {
+      const uint64_t at = codes + uint64_t(32u * unit);
+      u.q[0] = words_at(at);
+      u.q[1] = words_at(at + 16ul);
+    } else {
+      const uint64_t at = codes + uint64_t(64u * unit);
+      u.q = uvec4[4](words_at(at), words_at(at + 16ul), words_at(at + 32ul), words_at(at + 48ul));
+    }
   } else {
     const uint64_t b = block + uint64_t(2u * unit);
     if (format == Q4_1 || format == Q5_1) {
@@ -70,8 +86,26 @@ PackedUnit load_unit(const int format, uint64_t row, Planes planes, uint64_t blo
   return u;
 }
 
+/// The codes of a unit whose format is of groups: whole numbers as signed bytes, floats as they lie. Codes of eight bits with a zero point are 128 less.
+void group_codes(const int format, const PackedUnit from, out uvec4 code[4]) {
+  if (has_nibbles(format)) code = uvec4[4](low_nibbles(from.q[0]), high_nibbles(from.q[0]), low_nibbles(from.q[1]), high_nibbles(from.q[1]));
+  else code = from.q;
+  if (!has_nibbles(format) && has_zero_point(format)) {
+    for (int g = 0; g < 4; ++g) code[g] ^= 0x80808080u;
+  }
+}
+/// The zero point of those codes.
+float zero_of_codes(const int format, uint word) { return word_zero(format, word) - (!has_nibbles(format) && has_zero_point(format) ? 128.0 : 0.0); }
+
 Unit decode_unit(const int format, PackedUnit from, uint unit) {
   Unit u;
+  if (is_group(format)) {
+    group_codes(format, from, u.code);
+    const vec2 f = vec2(word_scale(format, from.head.x), word_scale(format, from.head.y));
+    u.f = f.xxyy;
+    u.m = -(f * vec2(zero_of_codes(format, from.head.x), zero_of_codes(format, from.head.y))).xxyy;
+    return u;
+  }
   if (format == Q4_K || format == Q5_K) {
     const uint pair = unit % 4u, s = (pair & 1u) * 16u;
     const uvec4 head = from.head;

@@ -1,5 +1,14 @@
 // gemm.comp and gemm_few.comp where f16 has not the range for a row's weights.
 #include "finish.glsl"
+#include "zero_points.glsl"
+
+/// As pair_of, of any format that has units.
+vec2 pair_of_unit(Group g, const int format, uint j) {
+  if (!is_group(format)) return pair_of(g, format, j);
+  if (format == NF4_64 || format == FP4_64) return format == NF4_64 ? pair_table_nibbles(g, j, nf4_values) : pair_table_nibbles(g, j, fp4_values);
+  if (!has_zero_point(format)) return format == F8_128 ? pair_e4m3(g, j) : pair_signed_bytes(g, j);
+  return has_nibbles(format) ? pair_zero_nibbles(g, j) : pair_zero_bytes(g, j);
+}
 
 /// Where element k of row m of a lies.
 uint64_t place_of_a(uint m, uint k) {
@@ -22,7 +31,7 @@ void multiply_wide(const int format, Planes planes, uint first_row, uint first_c
       else group = open_packed(planes, block + uint64_t(unit / per_block), format, unit % per_block * 16u);
       for (uint j = 0u; j < 8u; ++j) {  // activations 1 and 2 of each four have changed places
         const uint first = unit * 16u + 2u * j - (j & 1u), second = first + 2u;
-        const vec2 w = pair_of(group, format, j);
+        const vec2 w = pair_of_unit(group, format, j);
         sum = fma(scale_at(place_of_a(row, second)), w.y, fma(scale_at(place_of_a(row, first)), w.x, sum));
       }
     }
