@@ -4,6 +4,8 @@
 // a batch and a prompt. Outputs are ranged too, as sessions have them. One sequence of quick has none: there the head is one of all rows.
 #include "graphs/layers/layer_step.hpp"
 
+#include <string_view>
+
 namespace quern::conformance {
 namespace {
 
@@ -21,6 +23,16 @@ void add_case(CaseSink& sink, Profile profile, const LayerFamily& family, quern_
                  step.graph.finish(profile, level_inference));
 }
 
+/// Rows of the feed-forward longer than kernels of one row read in f32 themselves (most_raw of CUDA), behind a gate by GELU and beside adapters.
+void add_wide_rows(CaseSink& sink) {
+  for (const LayerFamily* const family : layer_families()) {
+    if (std::string_view(family->name) != "gemma3" && std::string_view(family->name) != "lora") continue;
+    LayerFamily wide = *family;
+    wide.tiny.ffn = 8448;
+    add_case(sink, Profile::full, wide, wide.block, {"wide_rows", 8, 8, 9}, {1}, {1}, false);
+  }
+}
+
 void generate(CaseSink& sink) {
   for (const LayerFamily* const family : layer_families()) {
     const quern_dtype block = family->block;
@@ -34,6 +46,7 @@ void generate(CaseSink& sink) {
       add_case(sink, Profile::full, *family, format, {"prompt", 70, 1, 30}, {70, 33, 64}, {1, 0, 1}, false);
     }
   }
+  add_wide_rows(sink);
 }
 
 }  // namespace

@@ -53,8 +53,9 @@ struct ModeResult {
 /// in 24, and a "no" leaves the mode out. Nodes of the huge profile do not: their outputs would take as much
 /// memory again.
 bool runs_as_session(const loader::Device& device, const Case& c);
-/// What a session's nodes ask of the device.
-std::uint32_t session_determinism(const loader::Device& device);
+/// What the nodes of a session's graph ask of the device: of a CPU INVARIANT, of others where the user wants `deterministic`. There half of the graphs
+/// do, by their names.
+std::uint32_t session_determinism(const loader::Device& device, const Case& c);
 /// Whether a whole graph leaves out, on a device in software, canonical weights in fast numerics where the plugin plans layouts, and packed ones in
 /// exact numerics: three cases in four do, by their names.
 bool spares_layouts(const loader::Device& device, const Case& c);

@@ -97,7 +97,7 @@ class GraphRun {
   /// The whole plan alone, with nodes that ask for what a session's do; packed where the plugin plans a layout. Each number of rows.
   void run_as_session() {
     as_session_ = true;
-    determinism_ = session_determinism(device_);
+    determinism_ = session_determinism(device_, case_);
     packed_ = packed_ && pack();
     if (device_.info().device_class != QUERN_DEVICE_CPU && !refusal().empty()) return;
     if (!is_supported()) return;

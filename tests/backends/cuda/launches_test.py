@@ -81,6 +81,13 @@ class Launches(unittest.TestCase):
         ended, launched, refused = self.launches_of("graphs.sequences.*")
         self.assertEqual((ended, refused), (3, set()))
         self.assertLessEqual({f"kquants_{columns}_q4_k" for columns in (8, 16, 32, 48, 64)}, launched)
+        self.assertIn("tiles_1", launched)  # of one row, where a session wants `deterministic`
+
+    def test_long_rows_of_one_token_are_quantised_once_by_the_kernel_that_makes_them(self):
+        """Behind a gate by GELU, and beside adapters."""
+        ended, launched, refused = self.launches_of("graphs.layers.*.wide_rows", profile="full")
+        self.assertEqual((ended, refused), (2, set()))
+        self.assertLessEqual({"stream_general_quantise_1", "stream_adapted_quantise_1"}, launched)
 
     def test_experts_of_each_format_of_the_matrix_units_run_there(self):
         """Of one token, and of more pairs than each output's warp takes."""
