@@ -29,6 +29,11 @@ void add_norm_patterns(std::vector<Pattern>& patterns) {
                         c.output(c.product(x, wide, wide, QUERN_Q4_0)), c.output(c.product(x, 128, wide, QUERN_Q6_K)),
                             c.output(c.product(x, 128, wide, QUERN_F16));
                       }});
+  patterns.push_back({"norm_of_numbers_and_floats", [](Composite& c) {  // codes that are whole numbers beside such as stand for floats
+                        const int x = c.norm(c.rows(wide));
+                        c.output(c.product(x, wide, wide, QUERN_Q4_Z128)), c.output(c.product(x, 128, wide, QUERN_F8_128)),
+                            c.output(c.product(x, 64, wide, QUERN_NF4_64)), c.output(c.product(x, 96));
+                      }});
   patterns.push_back({"norm_is_read_again", [](Composite& c) {
                         const int x = c.rows(wide), normed = c.norm(x), y = c.product(normed, wide);
                         c.output(c.add(normed, y));

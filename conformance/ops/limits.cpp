@@ -195,7 +195,7 @@ void products(CaseSink& sink) {
           const bool in_quick = k == limit + 1 && (limit == 4096 || limit == 8192 || limit == 32768) && (b == QUERN_F16 || m == 1);
           product(in_quick ? quick : full, b, m, 9, k, "sums");
         }
-  for (const quern_dtype b : {QUERN_Q4_0, QUERN_Q8_0, QUERN_Q4_1, QUERN_Q4_K, QUERN_Q6_K}) {
+  for (const quern_dtype b : {QUERN_Q4_0, QUERN_Q8_0, QUERN_Q4_1, QUERN_Q4_K, QUERN_Q6_K, QUERN_Q4_Z128, QUERN_F8_128, QUERN_NF4_64}) {
     const std::int64_t unit = unit_of(b).elements;
     std::set<std::int64_t> lengths;  // a block more than one limit may be a block less than the next
     for (const std::int64_t limit : limits_of_k)

@@ -73,7 +73,8 @@ void Launcher::launch_products(const std::vector<OneRowProduct>& products) {
   const OneRowProduct& first = products.front();
   const auto k = static_cast<std::int32_t>(first.k), paired = first.paired ? 1 : 0, parts = static_cast<std::int32_t>(products.size());
   if (wants_floats(first.format))
-    launch("gemv_floats", l.threads, {l.groups, 1, 1}, l.params, {first.mode, k, paired, parts, l.loads, first.format, l.copies});
+    launch("gemv_floats", l.threads, {l.groups, 1, 1}, l.params,
+           {first.mode, k, paired, parts, l.loads, first.format, l.copies, l.half_row ? 1 : 0});
   else
     launch("gemv_one", l.threads, {l.groups, 1, 1}, l.params,
            {first.format, l.other_format, l.parts_of_other, first.mode, k, paired, parts});

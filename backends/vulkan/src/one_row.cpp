@@ -34,14 +34,15 @@ std::int32_t loads_of(const OneRowProduct& product, const CardFacts& card) {
       !sdk::is_block(static_cast<quern_dtype>(product.format)) ? most_loads : std::clamp<std::int64_t>(codes / 16 / lanes, 1, most_loads));
 }
 
-/// Copies of the table of a format whose codes are looked up, as many as lie beside the row; 16 have one bank for two lanes.
-std::int32_t copies_of_table(const OneRowProduct& product, const CardFacts& card) {
+/// What lies in shared memory: f32 where there is room for it, and the table as often as there is room; 16 copies have one bank for two lanes.
+void share_memory(const OneRowProduct& product, const CardFacts& card, OneRowLaunch& launch) {
   constexpr std::uint32_t most_copies = 16;
-  const std::uint32_t bytes = table_bytes(product.format);
-  if (bytes == 0 || card.software()) return 1;
-  std::uint32_t copies = most_copies;
-  while (copies > 1 && one_row_bytes(product.format, product.k) + (copies - 1) * bytes > card.shared_limit) copies /= 2;
-  return static_cast<std::int32_t>(copies);
+  const std::uint64_t table = table_bytes(product.format), room = card.shared_limit - one_row_others, whole = std::uint64_t{product.k} * 4;
+  const bool coded = sdk::is_block(static_cast<quern_dtype>(product.format));
+  launch.copies = table == 0 || card.software() ? 1 : most_copies;
+  launch.half_row = coded && whole + static_cast<std::uint64_t>(launch.copies) * table > room;
+  const std::uint64_t row = launch.half_row ? half_row_bytes(product.k) : whole;
+  while (launch.copies > 1 && row + static_cast<std::uint64_t>(launch.copies) * table > room) launch.copies /= 2;
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ OneRowLaunch one_row_launch(const std::vector<OneRowProduct>& products, const Ca
   if (first.paired) p.b[1] = first.params.other_b;
   if (wants_floats(first.format)) {
     launch.loads = loads_of(first, card);
-    launch.copies = copies_of_table(first, card);
+    share_memory(first, card, launch);
   }
   return launch;
 }

@@ -58,10 +58,16 @@ TEST(OneRow, ARowOfFloatsHasATableBesideItAsOftenAsThereIsRoom) {
     return one_row_launch({p}, card);
   };
   EXPECT_EQ(of(QUERN_NF4_64, 4096).copies, 16);
-  EXPECT_EQ(of(QUERN_NF4_64, 8192).copies, 8);   // 48 KiB less 32 of the row and 1 of the kernel
-  EXPECT_EQ(of(QUERN_FP4_64, 11008).copies, 4);  // the same less 43
-  EXPECT_EQ(of(QUERN_F8_128, 4096).copies, 1);
-  EXPECT_EQ(one_row_bytes(QUERN_NF4_64, 11008), 11008u * 4 + 1024 + 1024);
+  EXPECT_FALSE(of(QUERN_NF4_64, 4096).half_row);
+  EXPECT_EQ(of(QUERN_NF4_64, 11008).copies, 16);  // 43 KiB and 16 are more than 47, 22.8 and 16 are not
+  EXPECT_TRUE(of(QUERN_NF4_64, 11008).half_row);
+  EXPECT_EQ(of(QUERN_FP4_64, 18944).copies, 4);  // 47 KiB less 39.3
+  EXPECT_EQ(of(QUERN_F8_128, 11008).copies, 1);
+  EXPECT_FALSE(of(QUERN_F8_128, 11008).half_row);
+  EXPECT_TRUE(of(QUERN_F8_128, 14336).half_row);
+  EXPECT_FALSE(of(QUERN_BF16, 11008).half_row);
+  EXPECT_EQ(one_row_bytes(QUERN_NF4_64, 11008), 11008u * 2 + 11008 / 8 + 1024 + 1024);
+  EXPECT_EQ(one_row_bytes(QUERN_F16, 11008), 11008u * 4 + 1024);
   EXPECT_EQ(one_row_bytes(QUERN_Q4_Z128, 11008), 11008u * 5 / 2 + 1024);
   // No more than a row has: 32 lanes by 16 bytes.
   EXPECT_EQ(of(QUERN_F8_128, 11008).loads, 4);

@@ -1,7 +1,7 @@
 #version 460
-// gemv_one.comp of weights that are floats or stand for floats: the row is f32 in shared memory. Constants 1: what the row is (quantise.comp); 2: k, a
+// gemv_one.comp of weights that are floats or stand for floats: the row is f32 in shared memory, or f16 where that has no room. Constants 1: what the row is (quantise.comp); 2: k, a
 // multiple of 64; 3: 1 where there is one result, silu(x b[0]^T) * (x b[1]^T); 4: products; 5: loads under way for each of two rows, 8 at most; 6: format
-// of the weights; 7: copies of a table.
+// of the weights; 7: copies of a table; 8: 1 where the row is f16, each 32 neighbours times a power of two.
 //
 // A subgroup computes two outputs at a time, its lanes striding along k by the elements of a load of 16 bytes, several of them in flight, each of which
 // is asked for again as soon as it was used. Codes of four bits are looked up by twos. Lanes that find different words in one bank of shared memory
@@ -21,6 +21,7 @@ layout(constant_id = 4) const int parts = 1;
 layout(constant_id = 5) const int steps_at_once = 4;
 layout(constant_id = 6) const int format = F16;
 layout(constant_id = 7) const int copies = 1;
+layout(constant_id = 8) const int half_row = 0;
 PUSHED(OneRowParams)
 #include "one_row.glsl"
 
@@ -30,7 +31,9 @@ const bool plain = format == F16 || format == BF16;
 const uint fours_a_load = plain ? 2u : format == F8_128 ? 4u : 8u;
 const uint units = fours / fours_a_load;
 
-shared vec4 row[fours];
+shared vec4 row[half_row != 0 ? 1 : fours];
+shared uvec2 row_halves[half_row != 0 ? fours : 1];
+shared float row_scales[half_row != 0 ? fours / 8 : 1];
 shared uint pairs[looks_up ? 256 * copies : 1];  // of each byte the numbers of its codes, as f16
 
 uvec4 next[rows_at_once * most_steps];
@@ -61,7 +64,29 @@ void load_eight(const int r, const int s) {
   if (!plain) next_word[s * rows_at_once + r] = Uint(words_at_row[r] + uint64_t(unit * 4u * fours_a_load / group_elements(format) * 4u)).v;
 }
 
+/// Lanes have neighbouring fours, eight of which share a power of two that puts the largest element between 2^14 and 2^15, as in rows_f16.comp.
+void leave_halves(uint first) {
+  [[unroll]] for (int e = 0; e < fours_at_once; ++e) {
+    if (e < fours_a_lane && first + uint(e * lanes_of_group) < fours) {  // of the whole workgroup
+      const uint i = first + gl_LocalInvocationID.x + uint(e * lanes_of_group);
+      const uvec4 bits = floatBitsToUint(row_four[e]) & 0x7fffffffu;
+      uint most = max(max(bits.x, bits.y), max(bits.z, bits.w));
+      [[unroll]] for (uint d = 1u; d < 8u; d *= 2u) most = max(most, subgroupShuffleXor(most, d));
+      const bool finite = most < 0x7f800000u;
+      const uint exponent = clamp(most >> 23, 24u, 254u);
+      const vec4 x = finite ? row_four[e] * uintBitsToFloat(268u - exponent << 23) : vec4(0.0);
+      if (i < fours) {
+        row_halves[place_of(i / fours_a_load, i % fours_a_load)] = uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw));
+        if ((i & 7u) == 0u) row_scales[i / 8u] = finite ? uintBitsToFloat(exponent - 14u << 23) : NOT_A_NUMBER;
+      }
+    }
+  }
+}
 void leave_row(uint first) {
+  if (half_row != 0) {
+    leave_halves(first);
+    return;
+  }
   [[unroll]] for (int e = 0; e < fours_at_once; ++e) {
     const uint i = first + gl_LocalInvocationID.x + uint(e * lanes_of_group);
     if (e < fours_a_lane && i < fours) row[place_of(i / fours_a_load, i % fours_a_load)] = row_four[e];
@@ -73,6 +98,12 @@ void leave_table() {
     const uint byte_ = i / uint(copies), low = byte_ & 15u, high = byte_ >> 4;
     pairs[i] = packHalf2x16(format == NF4_64 ? vec2(nf4_values[low], nf4_values[high]) : vec2(fp4_values[low], fp4_values[high]));
   }
+}
+
+vec4 four_of_row(uint place) {
+  if (half_row == 0) return row[place];
+  const uvec2 words = row_halves[place];
+  return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
 }
 
 /// Two numbers of a word.
@@ -94,9 +125,9 @@ void add_load(const int s, uint at, inout float sum[rows_at_once]) {
   }
   float part[rows_at_once] = float[rows_at_once](0.0, 0.0);
   [[unroll]] for (uint w = 0u; w < 4u; ++w) {
-    const vec4 a = row[place_of(at, w)];
+    const vec4 a = four_of_row(place_of(at, w));
     vec4 b = vec4(0.0);
-    if (looks_up) b = row[place_of(at, w + 4u)];
+    if (looks_up) b = four_of_row(place_of(at, w + 4u));
     [[unroll]] for (int r = 0; r < rows_at_once; ++r) {
       const uint codes = next[s * rows_at_once + r][w];
       if (looks_up) {
@@ -110,8 +141,8 @@ void add_load(const int s, uint at, inout float sum[rows_at_once]) {
       }
     }
   }
-  [[unroll]] for (int r = 0; r < rows_at_once; ++r)
-    sum[r] = fma(word_scale(format, next_word[s * rows_at_once + r]), part[r] * (format == F8_128 ? 256.0 : 1.0), sum[r]);
+  const float scale = (format == F8_128 ? 256.0 : 1.0) * (half_row != 0 ? row_scales[at * fours_a_load / 8u] : 1.0);
+  [[unroll]] for (int r = 0; r < rows_at_once; ++r) sum[r] = fma(word_scale(format, next_word[s * rows_at_once + r]), part[r] * scale, sum[r]);
 }
 
 void main() {
