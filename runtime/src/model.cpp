@@ -262,6 +262,10 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     if (!filled[weight.place.device]) unfilled.push_back(&file.require_tensor(weight.place.tensor));
   const auto making = only_cpus(devices_) ? TensorsAhead::Making::between_uses : TensorsAhead::Making::beside_use;
   TensorsAhead ahead(file, std::move(unfilled), runtime_->threads(), making);
+  std::map<std::uint32_t, PackingRoom> rooms;  // of each device
+  const auto wait_for_packing = [&] {
+    for (auto& [device, room] : rooms) room.wait();
+  };
   for (const WantedWeight& weight : wanted) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
     std::vector<Memory>& arenas = arenas_[weight.place.device];
@@ -271,10 +275,11 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     std::uint64_t& offset = next.offset;
     const bool packed = weight.value != graph::no_value;
     if (packed) integer_products_ |= graph::block_size(step_->graph.value(weight.value).dtype).elements > 1;
+    if (!filled[weight.place.device] && ahead.turns()) wait_for_packing();  // of what is gone then
     if (filled[weight.place.device]) {
       advance(tensor.bytes);
     } else if (const std::span<const std::byte> read = ahead.next(); packed) {
-      program.pack(weight.value, weight.place.device, read, arena.span(offset, weight.bytes));
+      program.pack(weight.value, weight.place.device, read, arena.span(offset, weight.bytes), rooms[weight.place.device]);
       advance(tensor.bytes);
     } else {
       constexpr std::size_t piece = 64 << 20;  // so that progress moves and a cancel is heard
@@ -288,6 +293,7 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     tensors_[weight.place] = arena.span(offset, weight.bytes);
     offset += weight.arena_bytes();
   }
+  wait_for_packing();
 }
 
 /// Compiles the step and sees to it that it fits: layers that the first device has no room for go to the others. Throws before anything
