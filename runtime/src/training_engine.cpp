@@ -289,7 +289,7 @@ void TrainingEngine::load_weights(const gguf::File& file) {
     const std::span<const std::byte> data = read.bytes();
     Memory& memory =
         weights_.emplace_back(devices_[weight.place.device]->allocate(weight.bytes, QUERN_USAGE_WEIGHTS, weight.place.tensor.c_str()));
-    PackingRoom room;
+    PackingRoom room(devices_[weight.place.device]);
     if (weight.value != graph::no_value) program->pack(weight.value, weight.place.device, data, memory.span(), room);
     else memory.write(0, data);
     room.wait();

@@ -62,7 +62,6 @@ WeightSet& WeightSet::operator=(WeightSet&& other) noexcept {
 }
 
 void WeightSet::pack(std::size_t i, std::span<const std::byte> source, quern_span destination, PackingRoom& room) const {
-  room.device_ = device_;
   quern_span from{nullptr, const_cast<std::byte*>(source.data()), 0, source.size()};  // only read
   if (!device_->host_memory()) {
     if (room.staging_.bytes() < source.size()) {
@@ -77,12 +76,10 @@ void WeightSet::pack(std::size_t i, std::span<const std::byte> source, quern_spa
   device_->queue().pack(item_at(items_, i), sources, destinations, concat("packing a weight as ", weights_[i].layout));
 }
 
-PackingRoom::~PackingRoom() {
-  if (device_ != nullptr) device_->queue().drain();
-}
+PackingRoom::PackingRoom(std::shared_ptr<MemoryBudget> device) : device_(std::move(device)) {}
 
-void PackingRoom::wait() {
-  if (device_ != nullptr) device_->queue().wait();
-}
+PackingRoom::~PackingRoom() { device_->queue().drain(); }
+
+void PackingRoom::wait() { device_->queue().wait(); }
 
 }  // namespace quern::runtime

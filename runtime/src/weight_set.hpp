@@ -24,13 +24,13 @@ struct PackedWeight {
 /// memory. It grows to the largest.
 class PackingRoom {
  public:
-  PackingRoom() = default;
+  explicit PackingRoom(std::shared_ptr<MemoryBudget> device);
   /// Waits for what is in flight.
   ~PackingRoom();
   PackingRoom(const PackingRoom&) = delete;
   PackingRoom& operator=(const PackingRoom&) = delete;
 
-  /// All is packed when it returns. Throws as DeviceQueue::wait.
+  /// All that its device was given is done when it returns. Throws as DeviceQueue::wait.
   void wait();
 
  private:

@@ -123,7 +123,7 @@ TEST(Queue, WeightsArePackedOneBehindTheOtherWithoutAWaitForEach) {
   ASSERT_NE(first, std::string::npos) << told;
   const std::string between = told.substr(first, last - first);
   EXPECT_GT(std::ranges::count(between, 'p'), 8) << told;
-  EXPECT_LT(2 * std::ranges::count(between, 'w'), std::ranges::count(between, 'p')) << "norms are waited for, and a larger copy: " << told;
+  EXPECT_LT(2 * std::ranges::count(between, 'w'), std::ranges::count(between, 'p')) << "a larger copy is waited for: " << told;
   EXPECT_EQ(drawn(session.get(), request(prompt, 0, 40)), drawn(expected.get(), request(prompt, 0, 40)));
 }
 
