@@ -81,8 +81,10 @@ double product_seconds(const std::shared_ptr<MemoryBudget>& budget, const Produc
   const std::uint64_t bytes = packed == nullptr ? weights.size() : packed->bytes;
   require_room(*budget, bytes, "the matrix of a measurement");
   Memory memory = budget->allocate(bytes, QUERN_USAGE_WEIGHTS, "the matrix of a measurement");
+  PackingRoom room(budget);
   if (packed == nullptr) memory.write(0, weights);
-  else program.pack(b, 0, weights, memory.span());
+  else program.pack(b, 0, weights, memory.span(), room);
+  room.wait();
   program.bind_constant(b, 0, memory.span());
   program.prepare();
   const std::vector<float> ones(static_cast<std::size_t>(size.m * size.k), 1.0f);

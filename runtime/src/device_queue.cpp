@@ -98,20 +98,24 @@ std::span<std::byte> DeviceQueue::stage(std::span<const std::byte> from) {
   return copy;
 }
 
+quern_status DeviceQueue::call_upload(const quern_span& to, std::span<const std::byte> from, const quern_sync* sync, quern_error* error) {
+  return device_->call<&quern_plugin_api::upload>(device_->handle(), queue_, &to, from.data(), from.size(), sync, error);
+}
+
+void DeviceQueue::upload_lasting(const quern_span& to, std::span<const std::byte> from) {
+  enqueue("upload", [&](const quern_sync* sync, quern_error* error) { return call_upload(to, from, sync, error); });
+}
+
 void DeviceQueue::upload(const quern_span& to, std::span<const std::byte> from) {
-  const auto call = [&](const std::byte* source) {
-    return [this, &to, source, bytes = from.size()](const quern_sync* sync, quern_error* error) {
-      return device_->call<&quern_plugin_api::upload>(device_->handle(), queue_, &to, source, bytes, sync, error);
-    };
-  };
-  if (synchronous()) return enqueue("upload", call(from.data()));
+  if (synchronous()) return upload_lasting(to, from);
   bool staged = false;
   {
     const std::scoped_lock lock(mutex_);
     const std::span<std::byte> copy = stage(from);
     staged = !copy.empty();
     AbiError error;
-    enqueue_locked("upload", error, call(staged ? copy.data() : from.data()));
+    enqueue_locked("upload", error,
+                   [&](const quern_sync* sync, quern_error* out) { return call_upload(to, staged ? copy : from, sync, out); });
   }
   if (!staged) wait();
 }

@@ -46,6 +46,8 @@ class DeviceQueue {
 
   /// `from` is the caller's again when it returns: a small one is copied, a large one is waited for.
   void upload(const quern_span& to, std::span<const std::byte> from);
+  /// `from` has to stay until it was waited for.
+  void upload_lasting(const quern_span& to, std::span<const std::byte> from);
   /// `to` is filled when wait() returned.
   void download(std::span<std::byte> to, const quern_span& from);
   /// Between ranges of the device that lie apart. Only where the plugin has `copy`.
@@ -81,6 +83,7 @@ class DeviceQueue {
   void enqueue_locked(std::string_view what, AbiError& error, const Call& call);
   void check(const AbiError& error, quern_status status, std::string_view what) const;
   std::span<std::byte> stage(std::span<const std::byte> from);
+  quern_status call_upload(const quern_span& to, std::span<const std::byte> from, const quern_sync* sync, quern_error* error);
 
   void download_piece(std::span<std::byte> to, const quern_span& from);
   void require_there() const;

@@ -10,6 +10,7 @@
 #include "quern/models/directory.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 
 namespace quern::runtime {
@@ -36,10 +37,10 @@ std::vector<WantedWeight> weights_on(const std::vector<WantedWeight>& wanted, st
   return here;
 }
 
-/// Memory::write by several threads where the arena is host memory, which one thread would fill at the speed of page faults.
-void write_on_threads(Memory& arena, std::uint64_t offset, std::span<const std::byte> from, std::uint32_t threads) {
+/// Memory::write behind what `queue` has, and by several threads where the arena is host memory, which one would fill at the speed of page faults.
+void write_on_threads(DeviceQueue& queue, Memory& arena, std::uint64_t offset, std::span<const std::byte> from, std::uint32_t threads) {
   constexpr std::uint64_t piece = 4 << 20;
-  if (arena.host() == nullptr) return arena.write(offset, from);
+  if (arena.host() == nullptr) return arena.write(queue, offset, from);
   in_parallel(threads, (from.size() + piece - 1) / piece, [&](std::uint64_t i) {
     arena.write(offset + i * piece, from.subspan(i * piece, std::min<std::uint64_t>(piece, from.size() - i * piece)));
   });
@@ -262,6 +263,11 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     if (!filled[weight.place.device]) unfilled.push_back(&file.require_tensor(weight.place.tensor));
   const auto making = only_cpus(devices_) ? TensorsAhead::Making::between_uses : TensorsAhead::Making::beside_use;
   TensorsAhead ahead(file, std::move(unfilled), runtime_->threads(), making);
+  std::deque<PackingRoom> rooms;  // of each device
+  for (const std::shared_ptr<MemoryBudget>& device : devices_) rooms.emplace_back(device);
+  const auto wait_for_packing = [&] {
+    for (PackingRoom& room : rooms) room.wait();
+  };
   for (const WantedWeight& weight : wanted) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
     std::vector<Memory>& arenas = arenas_[weight.place.device];
@@ -271,16 +277,17 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     std::uint64_t& offset = next.offset;
     const bool packed = weight.value != graph::no_value;
     if (packed) integer_products_ |= graph::block_size(step_->graph.value(weight.value).dtype).elements > 1;
+    if (!filled[weight.place.device] && ahead.turns()) wait_for_packing();  // of what is gone then
     if (filled[weight.place.device]) {
       advance(tensor.bytes);
     } else if (const std::span<const std::byte> read = ahead.next(); packed) {
-      program.pack(weight.value, weight.place.device, read, arena.span(offset, weight.bytes));
+      program.pack(weight.value, weight.place.device, read, arena.span(offset, weight.bytes), rooms[weight.place.device]);
       advance(tensor.bytes);
     } else {
       constexpr std::size_t piece = 64 << 20;  // so that progress moves and a cancel is heard
       for (std::size_t at = 0; at < tensor.bytes; at += piece) {
         const std::span<const std::byte> part = read.subspan(at, std::min<std::size_t>(piece, tensor.bytes - at));
-        write_on_threads(arena, offset + at, part, runtime_->threads());
+        write_on_threads(devices_[weight.place.device]->queue(), arena, offset + at, part, runtime_->threads());
         advance(part.size());
       }
     }
@@ -288,6 +295,7 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
     tensors_[weight.place] = arena.span(offset, weight.bytes);
     offset += weight.arena_bytes();
   }
+  wait_for_packing();
 }
 
 /// Compiles the step and sees to it that it fits: layers that the first device has no room for go to the others. Throws before anything

@@ -85,8 +85,9 @@ const PackedWeight* Program::packed(graph::ValueId value, std::uint32_t device) 
   return found == packed_.end() ? nullptr : &weight_sets_[device].weights()[found->second];
 }
 
-void Program::pack(graph::ValueId value, std::uint32_t device, std::span<const std::byte> source, quern_span destination) const {
-  weight_sets_[device].pack(packed_.at({value, device}), source, destination);
+void Program::pack(graph::ValueId value, std::uint32_t device, std::span<const std::byte> source, quern_span destination,
+                   PackingRoom& room) const {
+  weight_sets_[device].pack(packed_.at({value, device}), source, destination, room);
 }
 
 graph::ValueId Program::root(graph::ValueId value) const {

@@ -66,8 +66,8 @@ class Program {
 
   /// How a device packs a constant; null: it reads canonical bytes. Lives as long as the program.
   const PackedWeight* packed(graph::ValueId value, std::uint32_t device) const;
-  /// Packs a constant's canonical bytes into `destination`, which has packed()->bytes.
-  void pack(graph::ValueId value, std::uint32_t device, std::span<const std::byte> source, quern_span destination) const;
+  /// Packs a constant's canonical bytes into `destination`, which has packed()->bytes. See WeightSet::pack.
+  void pack(graph::ValueId value, std::uint32_t device, std::span<const std::byte> source, quern_span destination, PackingRoom& room) const;
 
   /// Binds a constant on one device, packed if packed() says so. The memory must outlive the program.
   void bind_constant(graph::ValueId value, std::uint32_t device, quern_span span);

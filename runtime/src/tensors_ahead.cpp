@@ -37,7 +37,7 @@ TensorsAhead::TensorsAhead(const gguf::File& file, std::vector<const gguf::Tenso
 }
 
 std::span<const std::byte> TensorsAhead::next() {
-  if (given_ == now_.end) turn_to_next();
+  if (turns()) turn_to_next();
   return now_.tensors[now_.tensors.size() - (now_.end - given_++)];
 }
 

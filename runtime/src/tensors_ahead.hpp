@@ -22,7 +22,9 @@ class TensorsAhead {
   /// those that are made have at most a sixteenth of all bytes together, at least 32 MiB and at most 384 MiB, or one is larger by itself.
   TensorsAhead(const gguf::File& file, std::vector<const gguf::TensorInfo*> tensors, std::uint32_t threads, Making making);
 
-  /// The next tensor's bytes, until the next call. Throws what making one throws: QUERN_BAD_MODEL for numbers that have no place. Of several
+  /// Whether next() makes others or turns to those that are made: what it gave before is gone then.
+  bool turns() const noexcept { return given_ == now_.end; }
+  /// The next tensor's bytes, until a call that turns to others. Throws what making one throws: QUERN_BAD_MODEL for numbers that have no place. Of several
   /// such tensors the first is named, and of its rows the first.
   std::span<const std::byte> next();
 

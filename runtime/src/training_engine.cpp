@@ -289,8 +289,10 @@ void TrainingEngine::load_weights(const gguf::File& file) {
     const std::span<const std::byte> data = read.bytes();
     Memory& memory =
         weights_.emplace_back(devices_[weight.place.device]->allocate(weight.bytes, QUERN_USAGE_WEIGHTS, weight.place.tensor.c_str()));
-    if (weight.value != graph::no_value) program->pack(weight.value, weight.place.device, data, memory.span());
+    PackingRoom room(devices_[weight.place.device]);
+    if (weight.value != graph::no_value) program->pack(weight.value, weight.place.device, data, memory.span(), room);
     else memory.write(0, data);
+    room.wait();
     places_[weight.place] = memory.span();
     file.drop_pages(tensor);
   }

@@ -61,17 +61,25 @@ WeightSet& WeightSet::operator=(WeightSet&& other) noexcept {
   return *this;
 }
 
-void WeightSet::pack(std::size_t i, std::span<const std::byte> source, quern_span destination) const {
-  Memory staging;
+void WeightSet::pack(std::size_t i, std::span<const std::byte> source, quern_span destination, PackingRoom& room) const {
   quern_span from{nullptr, const_cast<std::byte*>(source.data()), 0, source.size()};  // only read
   if (!device_->host_memory()) {
-    staging = device_->allocate(source.size(), QUERN_USAGE_STAGING, "a weight to pack");
-    staging.write(0, source);
-    from = staging.span();
+    if (room.staging_.bytes() < source.size()) {
+      room.wait();
+      room.staging_ = {};
+      room.staging_ = device_->allocate(source.size(), QUERN_USAGE_STAGING, "a weight to pack");
+    }
+    from = room.staging_.span(0, source.size());
+    device_->queue().upload_lasting(from, source);
   }
   const quern_array sources{&from, 1, sizeof(from)}, destinations{&destination, 1, sizeof(destination)};
   device_->queue().pack(item_at(items_, i), sources, destinations, concat("packing a weight as ", weights_[i].layout));
-  device_->queue().wait();
 }
+
+PackingRoom::PackingRoom(std::shared_ptr<MemoryBudget> device) : device_(std::move(device)) {}
+
+PackingRoom::~PackingRoom() { device_->queue().drain(); }
+
+void PackingRoom::wait() { device_->queue().wait(); }
 
 }  // namespace quern::runtime

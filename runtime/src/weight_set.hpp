@@ -20,6 +20,25 @@ struct PackedWeight {
   std::vector<graph::ValueId> values;
 };
 
+/// What packing takes of a device beside its ends, for one weight after the other: a copy of the canonical bytes, where the device has its own
+/// memory. It grows to the largest.
+class PackingRoom {
+ public:
+  explicit PackingRoom(std::shared_ptr<MemoryBudget> device);
+  /// Waits for what is in flight.
+  ~PackingRoom();
+  PackingRoom(const PackingRoom&) = delete;
+  PackingRoom& operator=(const PackingRoom&) = delete;
+
+  /// All that its device was given is done when it returns. Throws as DeviceQueue::wait.
+  void wait();
+
+ private:
+  friend class WeightSet;
+  std::shared_ptr<MemoryBudget> device_;
+  Memory staging_;
+};
+
 /// What weights_plan of one device returned; released with the object. Empty for a plugin without weight sets.
 class WeightSet {
  public:
@@ -31,8 +50,9 @@ class WeightSet {
   WeightSet& operator=(WeightSet&& other) noexcept;
 
   const std::vector<PackedWeight>& weights() const noexcept { return weights_; }
-  /// Packs the canonical bytes `source` into `destination`, which has weights()[i].bytes.
-  void pack(std::size_t i, std::span<const std::byte> source, quern_span destination) const;
+  /// Packs the canonical bytes `source` into `destination`, which has weights()[i].bytes. Both have to stay until `room` was waited for, which is of
+  /// this device alone.
+  void pack(std::size_t i, std::span<const std::byte> source, quern_span destination, PackingRoom& room) const;
 
  private:
   std::shared_ptr<MemoryBudget> device_;

@@ -8,6 +8,10 @@
 
 #include "quern/quern_ops.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -84,6 +88,43 @@ TEST(Queue, AModelRunsAloneWithTheBitsOfASynchronousDevice) {
     EXPECT_EQ(found.ids.size(), 40u);
     EXPECT_EQ(found.logprobs.size(), logprobs == 0 ? 0u : 40u);
   }
+}
+
+/// What the device tells of packing while it lives.
+class ToldPacking {
+ public:
+  ToldPacking() {
+    EXPECT_EQ(::pipe2(ends_, O_NONBLOCK), 0);
+    ::setenv("QUERN_TEST_PACKS", std::to_string(ends_[1]).c_str(), 1);  // NOLINT(concurrency-mt-unsafe): no other thread reads it now
+  }
+  ~ToldPacking() {
+    ::unsetenv("QUERN_TEST_PACKS");  // NOLINT(concurrency-mt-unsafe)
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  std::string told() const {
+    std::string text(4096, '\0');
+    const ssize_t count = ::read(ends_[0], text.data(), text.size());
+    text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+    return text;
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+TEST(Queue, WeightsArePackedOneBehindTheOtherWithoutAWaitForEach) {
+  const ToldPacking packing;
+  const auto cpu = runtime_of("cpu"), queued = runtime_of("queued");
+  const auto expected_model = model_of(cpu.get(), "micro-llama-f32.gguf"), model = model_of(queued.get(), "micro-llama-f32.gguf");
+  const std::string told = packing.told();
+  const auto session = make_session(model.get()), expected = make_session(expected_model.get());
+  const std::size_t first = told.find('p'), last = told.rfind('p');
+  ASSERT_NE(first, std::string::npos) << told;
+  const std::string between = told.substr(first, last - first);
+  EXPECT_GT(std::ranges::count(between, 'p'), 8) << told;
+  EXPECT_LT(2 * std::ranges::count(between, 'w'), std::ranges::count(between, 'p')) << "a larger copy is waited for: " << told;
+  EXPECT_EQ(drawn(session.get(), request(prompt, 0, 40)), drawn(expected.get(), request(prompt, 0, 40)));
 }
 
 /// What `backends` draw, with cuts between them where there are several.

@@ -3,6 +3,8 @@
 // QUERN_TEST_FAULT=fence_wait:hang leaves a run in its queue for ever, so that no fence behind it is signalled (test_fault.hpp).
 // A queue that is made while QUERN_TEST_STEPS is set ("5,7") does nothing before it is waited for, nor beyond that point. It puts an s into pipe 5 for
 // each submit and a b as a run begins, which then takes a byte from pipe 7 first.
+// While QUERN_TEST_PACKS is set ("5"), weights are packed, as the CPU backend packs them. A queue that is made then does nothing before it is waited
+// for. A p goes into pipe 5 for each weight, and a w for each wait.
 // While QUERN_TEST_DEAF is set, no run hears of a cancel, as none on a card does.
 // While QUERN_TEST_FAIL_FOLLOWERS is set, runs of all instances of a plan but its first fail. QUERN_TEST_REFUSED_OP is the id of an op that
 // the device does not have.
@@ -19,6 +21,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -58,6 +61,15 @@ struct Job {
 
 }  // namespace
 
+/// The pipe of QUERN_TEST_PACKS; -1: none.
+int packs() {
+  const char* pipe = std::getenv("QUERN_TEST_PACKS");
+  return pipe == nullptr ? -1 : std::atoi(pipe);
+}
+void tell_packs(char event) {
+  if (packs() >= 0 && ::write(packs(), &event, 1) != 1 && errno != EBADF) std::abort();  // a process that probes has no pipe
+}
+
 /// What QUERN_TEST_STEPS names.
 struct Steps {
   int told = -1, allowed = -1;
@@ -79,6 +91,7 @@ struct quern_queue {
   std::deque<Job> jobs;
   bool stop = false;
   const Steps steps;
+  const bool lazy = steps.watched() || packs() >= 0;
   std::thread thread{[this] { work(); }};
 
   void work() {
@@ -89,7 +102,7 @@ struct quern_queue {
       Job& job = jobs.front();
       changed.wait(lock, [&] { return std::ranges::all_of(job.waits, [](const quern_point& p) { return p.fence->value >= p.value; }); });
       const auto wanted = [&] { return std::ranges::any_of(job.signals, [](const quern_point& p) { return p.fence->wanted >= p.value; }); };
-      if (steps.watched()) changed.wait(lock, wanted);
+      if (lazy) changed.wait(lock, wanted);
       lock.unlock();
       job.work();
       lock.lock();
@@ -174,6 +187,7 @@ quern_status fence_query(quern_fence* fence, std::uint64_t* value, quern_error*)
 }
 quern_status fence_wait(quern_device*, const quern_array* points, std::uint32_t, std::uint64_t nanoseconds, quern_error* error) {
   return guarded(error, [&] {
+    tell_packs('w');
     std::unique_lock lock(mutex);
     const bool hangs = std::getenv("QUERN_TEST_FAULT") != nullptr;
     for (const quern_point& p : List<quern_point>(*points, "points")) {
@@ -232,6 +246,25 @@ quern_status queued_fill(quern_device*, quern_queue* queue, const quern_span* to
     if (bytes % 4 != 0 || to->offset % 4 != 0) throw Failure(QUERN_INVALID_ARGUMENT, "queued: fill writes whole 4-byte words");
     enqueue(queue, sync,
             {{}, {}, {to->buffer}, [=, target = *to] { std::fill_n(reinterpret_cast<std::uint32_t*>(at(target)), bytes / 4, pattern); }});
+  });
+}
+
+quern_status queued_weights_plan(quern_device* device, const quern_array* graphs, std::uint64_t flags, quern_array* items,
+                                 quern_error* error) {
+  if (packs() >= 0) return base.weights_plan(device, graphs, flags, items, error);
+  *items = {};
+  return QUERN_OK;
+}
+quern_status queued_weights_pack(quern_device* device, quern_queue* queue, const quern_weight_item* item, const quern_array* sources,
+                                 const quern_array* destinations, const quern_sync* sync, quern_error* error) {
+  return guarded(error, [&] {
+    const quern_span from = List<quern_span>(*sources, "sources")[0], to = List<quern_span>(*destinations, "destinations")[0];
+    enqueue(queue, sync, {{}, {}, {from.buffer, to.buffer}, [=] {
+                            const quern_span source = on_host(from), target = on_host(to);
+                            const quern_array one{&source, 1, sizeof source}, other{&target, 1, sizeof target};
+                            if (base.weights_pack(device, nullptr, item, &one, &other, nullptr, nullptr) != QUERN_OK) std::abort();
+                          }});
+    tell_packs('p');
   });
 }
 
@@ -376,6 +409,9 @@ const quern_plugin_api& queued_table() noexcept {
     made.copy = queued_copy;
     made.fill = queued_fill;
     made.support = queued_support;
+    made.weights_plan = queued_weights_plan;
+    made.weights_pack = queued_weights_pack;
+    made.weights_release = base.weights_release;
     made.instance_create = instance_create;
     made.instance_destroy = instance_destroy;
     made.plan_destroy = plan_destroy;
