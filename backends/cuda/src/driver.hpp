@@ -31,6 +31,9 @@ struct LaunchAttribute {  // CUlaunchAttribute: an id, padding to 8 bytes, a uni
   union {
     char bytes[64];
     int programmatic_serialization;
+    struct {
+      unsigned x, y, z;
+    } cluster;
   } value;
 };
 static_assert(sizeof(LaunchAttribute) == 72);
@@ -63,7 +66,7 @@ constexpr Result success = 0, out_of_memory = 2, device_unavailable = 46, no_dev
                  not_ready = 600, driver_mismatch = 803, unknown = 999;
 constexpr int attribute_major = 75, attribute_minor = 76, attribute_multiprocessors = 16, attribute_pci_bus = 33, attribute_pci_device = 34,
               attribute_pci_domain = 50, attribute_integrated = 18, attribute_shared_optin = 97, attribute_addresses = 102;
-constexpr int launch_programmatic_serialization = 6;
+constexpr int launch_cluster = 4, launch_programmatic_serialization = 6;
 constexpr unsigned stream_non_blocking = 1, host_mapped = 2, event_no_timing = 2;
 constexpr int capture_thread_local = 1;
 constexpr int function_fixed_shared = 1, function_max_dynamic_shared = 8;
@@ -125,6 +128,7 @@ constexpr int allocation_pinned = 1, location_device = 1, access_read_write = 3,
   F(cuGraphLaunch, (GraphExec, Stream)) \
   F(cuGraphExecDestroy, (GraphExec)) \
   F(cuGraphDestroy, (CapturedGraph)) \
+  F(cuOccupancyMaxActiveClusters, (int*, Function, const LaunchConfig*)) \
   F(cuLaunchKernelEx, (const LaunchConfig*, Function, void**, void**))
 
 class Driver {

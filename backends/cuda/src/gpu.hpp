@@ -34,6 +34,8 @@ struct CardFacts {
   bool has_matrix_units() const noexcept { return major >= 8; }
   /// Copies of whole tiles to shared memory that a barrier counts (kernels/bulk.cuh), and clusters.
   bool has_bulk_copies() const noexcept { return major >= 9; }
+  /// Products of warpgroups (kernels/groups.cuh), which newer cards have in another form.
+  bool has_warpgroup_products() const noexcept { return major == 9; }
 };
 std::vector<CardFacts> list_cards(const Driver& driver);
 

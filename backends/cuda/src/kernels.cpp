@@ -92,4 +92,23 @@ Function Kernels::get(const KernelName& wanted, unsigned shared) {
   return kernel.function;
 }
 
+int Kernels::clusters_at_once(const KernelName& kernel, unsigned threads, unsigned shared, unsigned cluster) {
+  Function function = get(kernel, shared);
+  const auto [known, is_new] = clusters_.try_emplace({reinterpret_cast<std::uintptr_t>(function), threads, shared, cluster}, 0);
+  if (!is_new) return known->second;
+  LaunchAttribute attribute{};
+  attribute.id = constant::launch_cluster;
+  attribute.value.cluster = {cluster, 1, 1};
+  LaunchConfig config{};
+  config.grid_x = cluster;
+  config.grid_y = config.grid_z = config.block_y = config.block_z = 1;
+  config.block_x = threads;
+  config.shared_bytes = shared;
+  config.attributes = &attribute;
+  config.attribute_count = 1;
+  driver_->check(driver_->cuOccupancyMaxActiveClusters(&known->second, function, &config),
+                 concat("clusters of kernel '", std::string(kernel.name), "'").c_str());
+  return known->second;
+}
+
 }  // namespace quern::cuda

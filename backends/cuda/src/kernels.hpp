@@ -5,6 +5,7 @@
 #include "kernel_compiler.hpp"
 #include "kernel_id.hpp"
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ class Kernels {
   /// A kernel for launches with `shared` bytes of dynamic shared memory; found once, then remembered. Throws Failure(INTERNAL)
   /// for a name that is not there, Failure(ARCH_NOT_BUILT) for a unit that does not compile, Failure(UNSUPPORTED) for more than a block may have.
   Function get(const KernelName& kernel, unsigned shared);
+  /// How many clusters of `cluster` blocks of `threads` the card runs at once; asked of the driver once, then remembered.
+  int clusters_at_once(const KernelName& kernel, unsigned threads, unsigned shared, unsigned cluster);
 
  private:
   struct Kernel {
@@ -53,6 +56,7 @@ class Kernels {
   std::shared_ptr<const Driver> driver_;
   std::map<std::string, Module, std::less<>> modules_;
   std::map<std::string, Kernel, std::less<>> found_;
+  std::map<std::array<std::uintptr_t, 4>, int> clusters_;  // by function, threads, shared memory and blocks of a cluster
   std::vector<std::string> allowed_;  // with a compiler; empty: all
   std::unique_ptr<KernelCompiler> compiler_;
   int shared_limit_;

@@ -12,14 +12,22 @@ Launcher::Grid Launcher::spread(std::int64_t count) const {
   return {std::min<std::int64_t>((count + 255) / 256, std::int64_t{multiprocessors()} * 16), 1, 1};
 }
 
-void Launcher::start(Function function, std::string_view name, Grid grid, unsigned block, const void* params, unsigned shared) {
+void Launcher::start(Function function, std::string_view name, Grid grid, unsigned block, const void* params, unsigned shared,
+                     unsigned cluster) {
   if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
     throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(name), " would need a grid of ", grid.x, " x ", grid.y, " x ", grid.z));
   ++launches_;
   if (dry_) return;
-  LaunchAttribute attribute{};
-  attribute.id = constant::launch_programmatic_serialization;
-  attribute.value.programmatic_serialization = 1;
+  LaunchAttribute attributes[2]{};
+  unsigned count = 0;
+  if (gpu_.programmatic_launch()) {
+    attributes[count].id = constant::launch_programmatic_serialization;
+    attributes[count++].value.programmatic_serialization = 1;
+  }
+  if (cluster > 1) {
+    attributes[count].id = constant::launch_cluster;
+    attributes[count++].value.cluster = {cluster, 1, 1};
+  }
   LaunchConfig config{};
   config.grid_x = static_cast<unsigned>(grid.x);
   config.grid_y = static_cast<unsigned>(grid.y);
@@ -28,8 +36,8 @@ void Launcher::start(Function function, std::string_view name, Grid grid, unsign
   config.block_y = config.block_z = 1;
   config.shared_bytes = shared;
   config.stream = lane_.stream();
-  config.attributes = &attribute;
-  config.attribute_count = gpu_.programmatic_launch() ? 1 : 0;
+  config.attributes = attributes;
+  config.attribute_count = count;
   void* arguments[] = {const_cast<void*>(params)};
   const Result result = gpu_.driver().cuLaunchKernelEx(&config, function, arguments, nullptr);
   lane_.touch();

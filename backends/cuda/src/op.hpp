@@ -35,12 +35,19 @@ class Launcher {
   struct Grid {
     std::int64_t x = 1, y = 1, z = 1;
   };
-  /// `shared`: bytes of dynamic shared memory, for kernels that declare some.
+  /// `shared`: bytes of dynamic shared memory, for kernels that declare some. `cluster`: neighbours along x that run together, at most 8; more than
+  /// one only where the card has_bulk_copies().
   template <class Params>
-  void launch(const KernelId<Params>& kernel, Grid grid, unsigned block, const std::type_identity_t<Params>& params, unsigned shared = 0) {
+  void launch(const KernelId<Params>& kernel, Grid grid, unsigned block, const std::type_identity_t<Params>& params, unsigned shared = 0,
+              unsigned cluster = 1) {
     static_assert(sizeof(Params) <= 4096);
     if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) return;
-    start(gpu_.kernels().get(kernel, shared), kernel.name, grid, block, &params, shared);
+    start(gpu_.kernels().get(kernel, shared), kernel.name, grid, block, &params, shared, cluster);
+  }
+  /// How many clusters of such a launch the card runs at once.
+  template <class Params>
+  std::int64_t clusters_at_once(const KernelId<Params>& kernel, unsigned block, unsigned shared, unsigned cluster) {
+    return gpu_.kernels().clusters_at_once(kernel, block, shared, cluster);
   }
   /// A grid of blocks of 256 threads for `count` items, each thread striding through them.
   Grid spread(std::int64_t count) const;
@@ -65,7 +72,7 @@ class Launcher {
 
  private:
   void deliver_page(bool small);
-  void start(Function function, std::string_view name, Grid grid, unsigned block, const void* params, unsigned shared);
+  void start(Function function, std::string_view name, Grid grid, unsigned block, const void* params, unsigned shared, unsigned cluster);
   Lane& lane_;
   Gpu& gpu_;
   bool dry_;

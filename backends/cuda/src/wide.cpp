@@ -38,7 +38,7 @@ class ManyRows : Fuser {
     }
     find_outputs();
     if (mixes() && !floats_) {  // of a prompt the rows see each other's keys, which attention_batch.cu takes one at a time
-      schedule_.most_prompt_rows = static_cast<std::uint32_t>(most_float_rows);
+      schedule_.most_prompt_rows = static_cast<std::uint32_t>(card_.has_warpgroup_products() ? most_mixed_rows : most_float_rows);
       schedule_.outputs_symbol = outputs_ == none ? none : symbol_of(outputs_);
     }
     find_norms();
@@ -148,7 +148,7 @@ class ManyRows : Fuser {
   }
 
   std::uint64_t most_rows() const {
-    return mixes() ? floats_ ? most_float_rows : most_mixed_rows : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max);
+    return mixes() ? static_cast<std::uint64_t>(floats_ ? most_float_rows : most_mixed_rows) : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max);
   }
   /// Those of the head may be other rows.
   std::uint64_t rows_of(std::uint32_t value) const {

@@ -173,19 +173,14 @@ void OneProduct::operator()(const StepContext& context, Launcher& launcher) cons
   if (!mixed)
     return product(w, context.extra(in.slot), in.scale, in.half, y.dims[0],
                    {y.data, context.address(residual), context.address(bias), w.dims[0]}, context.extra(workspace), launcher);
-  for (std::int64_t from = 0; from < y.dims[0]; from += most_mixed_rows) {  // of the head more at a time
-    MixedParams p = mixed_params({&part, 1}, in, y.dims[0], context);
-    const auto bytes = static_cast<Address>(from * w.dims[0]) * 4;
-    p.t = static_cast<int>(std::min(most_mixed_rows, y.dims[0] - from));
-    p.x += static_cast<Address>(operand_bytes(from, in.k));
-    if (y.dims[0] == 1) take_raw(p, norm, context);
-    p.part[0].y = y.data + bytes;
-    p.part[0].row = p.part[0].rows;
-    p.part[0].bias = context.address(bias);
-    p.residual = residual == QUERN_NONE ? 0 : context.tensor(residual).data + bytes;
-    p.residual2 = residual2 == QUERN_NONE ? 0 : context.tensor(residual2).data + bytes;
-    launch_mixed(p, launcher);
-  }
+  MixedParams p = mixed_params({&part, 1}, in, y.dims[0], context);
+  take_raw(p, norm, context);
+  p.part[0].y = y.data;
+  p.part[0].row = p.part[0].rows;
+  p.part[0].bias = context.address(bias);
+  p.residual = context.address(residual);
+  p.residual2 = context.address(residual2);
+  launch_mixed(p, launcher);
 }
 
 void GluProducts::operator()(const StepContext& context, Launcher& launcher) const {

@@ -259,6 +259,7 @@ T emulated_load(u32 from) {
 inline uint4 load_16(u32 from) { return emulated_load<uint4>(from); }
 inline uint2 load_8(u32 from) { return emulated_load<uint2>(from); }
 inline u32 load_4(u32 from) { return emulated_load<u32>(from); }
+inline u32 load_2(u32 from) { return emulated_load<u16>(from); }
 template <class T>
 void emulated_copy(u32 to, const char* from) {
   if (to % sizeof(T) != 0 || reinterpret_cast<u64>(from) % sizeof(T) != 0) {

@@ -1,6 +1,6 @@
 // Block formats as operands of the matrix units (kquants_formats.cuh), by the kernels' own functions over a card in plain C++ (emulated_card.hpp).
 // Weights are those of the conformance suite, decoded by its own reader.
-#include <kquants_formats.cuh>
+#include <half_numbers.cuh>
 #include <operand.cuh>
 #include <row_pieces.hpp>
 
@@ -86,6 +86,57 @@ void expect_tiles(bool glu, bool one = false) {
   }
 }
 
+/// The weights of a tile as the first warp of a block makes them for products of warpgroups: numbers times the power of two of their block.
+struct NumbersParams {
+  Blocks w, w2;
+  float* weights;  // [16][k]
+  int first, glu;
+};
+template <int F>
+void numbers(NumbersParams p) {
+  const int lane = static_cast<int>(threadIdx.x), g = lane >> 2, t = lane & 3;
+  if (lane >= 32) return;
+  const Rows of{p.w, p.w2, std::min(p.first, rows - 1), rows - 1, blocks, p.glu != 0, 0};
+  const Ring<F> ring(of);
+  for (int block = 0; block < blocks; ++block) {
+    ring.fetch(of, 0, block);
+    __syncwarp();
+    const HalfNumbers<F> numbers(ring, 0, of, block);
+    for (int unit = 0; unit < 8; ++unit) {
+      u32 a[2][4];
+      numbers.unit(unit, a);
+      for (int i = 0; i < 2; ++i)
+        for (int e = 0; e < 8; ++e) {
+          const int row = g + e / 2 % 2 * 8, k = block * 256 + HalfNumbers<F>::step_of(unit, i) * 16 + e / 4 * 8 + 2 * t + e % 2;
+          p.weights[row * blocks * 256 + k] = from_half(static_cast<u16>(a[i][e / 2] >> e % 2 * 16)) * numbers.base[row / 8];
+        }
+    }
+    __syncwarp();
+  }
+}
+
+/// Each number is off by at most three roundings to f16: of scale, minimum, and itself. The terms of a number are at most twice the largest weight of
+/// its block, which has codes of all sizes.
+template <int F>
+void expect_numbers(bool glu) {
+  constexpr auto dtype = static_cast<quern_dtype>(F);
+  SCOPED_TRACE(sdk::concat("dtype ", dtype, glu ? ", gate and up" : ""));
+  Weights w(dtype, "gate"), w2(dtype, "up");
+  Bytes shared(Ring<F>::bytes);
+  emulated_shared = shared.data();
+  std::vector<float> made(16 * blocks * 256);
+  run_emulated(numbers<F>, 1, 1, NumbersParams{blocks_of(w.tensor), blocks_of(w2.tensor), made.data(), 0, glu ? 1 : 0});
+  for (int r = 0; r < (glu ? 16 : rows); ++r)
+    for (int block = 0; block < blocks; ++block) {
+      const auto weight = [&](int k) { return (glu && r >= 8 ? w2 : w).at(glu ? r & 7 : r, block * 256 + k); };
+      double most = 0;
+      for (int k = 0; k < 256; ++k) most = std::max(most, std::fabs(weight(k)));
+      for (int k = 0; k < 256; ++k)
+        EXPECT_NEAR(static_cast<double>(made[static_cast<std::size_t>((r * blocks + block) * 256 + k)]), weight(k), 6 * 0x1p-11 * most)
+            << "row " << r << ", element " << block * 256 + k;
+    }
+}
+
 /// The numbers of kernels, which NVRTC compiles without the SDK, against the descriptors of quern_formats.h.
 template <int F>
 void expect_layout() {
@@ -112,6 +163,12 @@ TEST(HalfFormats, TilesOfEachFormat) {
   QUERN_CUDA_HALF_FORMATS(QUERN_EXPECT_TILES)
   QUERN_CUDA_GROUP_FORMATS(QUERN_EXPECT_TILES)
 #undef QUERN_EXPECT_TILES
+}
+TEST(HalfFormats, NumbersOfEachFormat) {
+#define QUERN_EXPECT_NUMBERS(name, FORMAT) expect_numbers<FORMAT>(false), expect_numbers<FORMAT>(true);
+  QUERN_CUDA_HALF_FORMATS(QUERN_EXPECT_NUMBERS)
+  QUERN_CUDA_GROUP_FORMATS(QUERN_EXPECT_NUMBERS)
+#undef QUERN_EXPECT_NUMBERS
 }
 TEST(HalfFormats, TilesOfOneRow) {
 #define QUERN_EXPECT_TILES(name, FORMAT) expect_tiles<FORMAT, 1>(false, true);

@@ -81,7 +81,7 @@ template <> struct Ring<Q6_K> {  // of each row codes, high bits, sub-scales; th
 /// a minimum behind it, an f32, or the upper 24 bits of an f32 with a zero point.
 enum HeadKind { half_head, minimum_head, float_head, zero_head };
 template <int CODES, HeadKind KIND, int GROUP, int HIGH, int STAGES> struct ScaledRing {
-  enum { kind = KIND, group = GROUP, head = KIND == half_head ? 2 : 4, heads = 256 / GROUP * head, wide = CODES == 256 };
+  enum { kind = KIND, group = GROUP, head = KIND == half_head ? 2 : 4, heads = 256 / GROUP * head, wide = CODES == 256, high_bytes = HIGH };
   enum { at_heads = CODES, at_high = CODES + (heads + 15) / 16 * 16, end = at_high + HIGH, pitch = end / 16 % 2 ? end : end + 16 };
   enum { bytes = 16 * pitch, stages = STAGES, mixes_columns = 1, of_row = CODES / 16, copies = CODES / 32 };
   const char *base, *base2, *scales, *high;
@@ -343,10 +343,13 @@ template <int NT> DEV void block_products(const Ring<Q6_K>&, const Rows& rows, i
 
 /// Column of eight whose activations are column g of the matrix units, where lanes read eight bytes at a time: so they are in different banks.
 DEV int column_of(int g) { return 2 * (g & 3) + (g >> 2); }
-/// Four numbers of a lane's quads of 32 weights, the q-th of a block: `part` 0 of the first 16 and 1 of the last. row: where the row's codes are; head: of
-/// their group. Pairs of f16.
-DEV u32 quad_word(u32 row, int q) { return load_4(row + q * 16 + (threadIdx.x & 3) * 4); }
-DEV u32 wide_quad_word(u32 row, int q, int part) { return load_4(row + q * 32 + part * 16 + (threadIdx.x & 3) * 4); }
+/// A lane's four codes of `part` 0 or 1, 16 weights, of the q-th 32 of a block; of nibbles a word has both parts. row: where the row's codes are.
+template <class Scaled> DEV u32 quad_word(u32 row, int q, int part) { return load_4(row + (Scaled::wide ? q * 32 + part * 16 : q * 16) + (threadIdx.x & 3) * 4); }
+/// Their high bits, which lie in a word of their own: bit i is element i's.
+template <class Scaled> DEV u32 quad_bits(u32 row, int q, int part) {
+  return Scaled::high_bytes ? load_4(row + Scaled::at_high + q * 4) >> (part * 16 + (threadIdx.x & 3) * 4) & 15 : 0;
+}
+// quad_of: the numbers of four codes, as pairs of f16. head: of their group.
 DEV u32 less_zero(u32 head) { return LESS_1024 + (head & 255) * 0x00010001u; }  // -1024 - zero
 /// Nibbles less `least`; `below` is 1024 less.
 DEV void nibble_quad(u32 word, int part, u32 below, u32 least, u32* pairs) {
@@ -360,25 +363,23 @@ DEV void byte_quad(u32 word, u32 below, u32* pairs) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) pairs[i] = add2(bytes_1024(word, i ? 0x4342 : 0x4140), below);
 }
-DEV void quad_of(const Ring<Q4_0>&, u32 row, int q, int part, u32, u32* pairs) { nibble_quad(quad_word(row, q), part, LESS_1032, LESS_8, pairs); }
-DEV void quad_of(const Ring<Q4_1>&, u32 row, int q, int part, u32, u32* pairs) { nibble_quad(quad_word(row, q), part, LESS_1024, 0, pairs); }
+DEV void quad_of(const Ring<Q4_0>&, u32 word, u32, int part, u32, u32* pairs) { nibble_quad(word, part, LESS_1032, LESS_8, pairs); }
+DEV void quad_of(const Ring<Q4_1>&, u32 word, u32, int part, u32, u32* pairs) { nibble_quad(word, part, LESS_1024, 0, pairs); }
 template <int GROUP, int STAGES>
-DEV void quad_of(const ScaledRing<128, zero_head, GROUP, 0, STAGES>&, u32 row, int q, int part, u32 head, u32* pairs) {
+DEV void quad_of(const ScaledRing<128, zero_head, GROUP, 0, STAGES>&, u32 word, u32, int part, u32 head, u32* pairs) {
   const u32 below = less_zero(head);
-  nibble_quad(quad_word(row, q), part, below, add2(below, TWO_1024), pairs);
+  nibble_quad(word, part, below, add2(below, TWO_1024), pairs);
 }
-/// Codes of five bits, whose high bits lie in a word of their own: bit i is element i's.
-template <class Five> DEV void five_quad(u32 row, int q, int part, u32 below, u32* pairs) {
-  const u32 bits = load_4(row + Five::at_high + q * 4) >> (part * 16 + (threadIdx.x & 3) * 4) & 15;
-  // Bit i goes to bit 4 of byte i.
-  byte_quad(merged(quad_word(row, q) >> part * 4, 0x0f0f0f0f, bits * 0x02040810 & 0x10101010), below, pairs);
+/// Codes of five bits. Bit i goes to bit 4 of byte i.
+DEV void five_quad(u32 word, u32 bits, int part, u32 below, u32* pairs) {
+  byte_quad(merged(word >> part * 4, 0x0f0f0f0f, bits * 0x02040810 & 0x10101010), below, pairs);
 }
-DEV void quad_of(const Ring<Q5_0>&, u32 row, int q, int part, u32, u32* pairs) { five_quad<Ring<Q5_0>>(row, q, part, LESS_1040, pairs); }
-DEV void quad_of(const Ring<Q5_1>&, u32 row, int q, int part, u32, u32* pairs) { five_quad<Ring<Q5_1>>(row, q, part, LESS_1024, pairs); }
-DEV void quad_of(const Ring<Q8_0>&, u32 row, int q, int part, u32, u32* pairs) { byte_quad(wide_quad_word(row, q, part) ^ 0x80808080, LESS_1152, pairs); }
-DEV void quad_of(const Ring<Q8_128>&, u32 row, int q, int part, u32, u32* pairs) { byte_quad(wide_quad_word(row, q, part) ^ 0x80808080, LESS_1152, pairs); }
-DEV void quad_of(const Ring<Q8_Z128>&, u32 row, int q, int part, u32 head, u32* pairs) { byte_quad(wide_quad_word(row, q, part), less_zero(head), pairs); }
-DEV void quad_of(const Ring<F8_128>&, u32 row, int q, int part, u32, u32* pairs) { e4m3_pairs(wide_quad_word(row, q, part), pairs); }
+DEV void quad_of(const Ring<Q5_0>&, u32 word, u32 bits, int part, u32, u32* pairs) { five_quad(word, bits, part, LESS_1040, pairs); }
+DEV void quad_of(const Ring<Q5_1>&, u32 word, u32 bits, int part, u32, u32* pairs) { five_quad(word, bits, part, LESS_1024, pairs); }
+DEV void quad_of(const Ring<Q8_0>&, u32 word, u32, int, u32, u32* pairs) { byte_quad(word ^ 0x80808080, LESS_1152, pairs); }
+DEV void quad_of(const Ring<Q8_128>&, u32 word, u32, int, u32, u32* pairs) { byte_quad(word ^ 0x80808080, LESS_1152, pairs); }
+DEV void quad_of(const Ring<Q8_Z128>&, u32 word, u32, int, u32 head, u32* pairs) { byte_quad(word, less_zero(head), pairs); }
+DEV void quad_of(const Ring<F8_128>&, u32 word, u32, int, u32, u32* pairs) { e4m3_pairs(word, pairs); }
 /// Selectors of __byte_perm for four codes in the low nibbles of a word, without their highest bits, and bytes of ones where those are set.
 struct Selectors {
   u32 which, upper;
@@ -393,15 +394,15 @@ DEV void pairs_of_bytes(u32 low, u32 high, u32* pairs) {
   pairs[1] = __byte_perm(low, high, 0x7362);
 }
 /// The numbers of NF4 as f16: lower bytes, then upper ones, four in a word.
-DEV void quad_of(const Ring<NF4_64>&, u32 row, int q, int part, u32, u32* pairs) {
-  const Selectors of(quad_word(row, q) >> part * 4);
+DEV void quad_of(const Ring<NF4_64>&, u32 word, u32, int part, u32, u32* pairs) {
+  const Selectors of(word >> part * 4);
   const u32 low = __byte_perm(0x52339200, 0x00d4ea8d, of.which), low8 = __byte_perm(0x68e02618, 0x00c9800d, of.which);
   const u32 high = __byte_perm(0xb6b8b9bc, 0x00adb1b4, of.which), high8 = __byte_perm(0x3533312d, 0x3c393837, of.which);
   pairs_of_bytes((low & ~of.upper) | (low8 & of.upper), (high & ~of.upper) | (high8 & of.upper), pairs);
 }
 /// Those of FP4: eight sizes, and the sign in the highest bit.
-DEV void quad_of(const Ring<FP4_64>&, u32 row, int q, int part, u32, u32* pairs) {
-  const Selectors of(quad_word(row, q) >> part * 4);
+DEV void quad_of(const Ring<FP4_64>&, u32 word, u32, int part, u32, u32* pairs) {
+  const Selectors of(word >> part * 4);
   const u32 high = __byte_perm(0x3c391d00, 0x34313835, of.which);
   pairs_of_bytes(__byte_perm(0x00555500, 0x00550055, of.which), high | (of.upper & 0x80808080), pairs);
 }
@@ -442,7 +443,10 @@ template <int NT, class Scaled> DEV void block_products(const Scaled& ring, cons
 #pragma unroll
       for (int r = 0; r < 2; ++r)
 #pragma unroll
-        for (int part = 0; part < 2; ++part) quad_of(ring, rows + r * 8 * row_pitch, q, part, head[r], a[part][r]);
+        for (int part = 0; part < 2; ++part) {
+          const u32 row = rows + r * 8 * row_pitch;
+          quad_of(ring, quad_word<Scaled>(row, q, part), quad_bits<Scaled>(row, q, part), part, head[r], a[part][r]);
+        }
       const u32 chunks = column + (q >> 1) * 128 + ((q ^ q >> 1) & 1) * 64;
 #pragma unroll
       for (int n = 0; n < NT; ++n)

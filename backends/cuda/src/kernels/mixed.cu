@@ -210,5 +210,4 @@ template <int NT> DEV void mixed(const MixedParams& p, char* memory) {
 MIXED_KERNEL(8, 1)
 MIXED_KERNEL(16, 2)
 MIXED_KERNEL(32, 4)
-MIXED_KERNEL(48, 6)
 MIXED_KERNEL(64, 8)

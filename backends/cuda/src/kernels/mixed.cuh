@@ -19,7 +19,7 @@ template <class P> DEV void store_gated(const P& p, Address to, int t, int last,
 #pragma unroll
     for (int o = 4; o < 32; o <<= 1) mean += __shfl_xor_sync(~0u, mean, o);
     if (column >= t || output > last) continue;
-    char* block = at<char>(to) + operand_row(column, p.columns, 1) + (i64)(output >> 8) * p.columns * OPERAND_PITCH;
+    char* block = at<char>(to) + operand_row(column, p.columns, (last + 256) / 256) + (i64)(output >> 8) * p.columns * OPERAND_PITCH;
     const int e = output & 255, c = e >> 3;
     *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = p.half ? to_half(cut_to_half(y)) : to_bf16(y);
     if (lane < 4) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(cut_to_half(mean));

@@ -14,6 +14,13 @@ constexpr int kquants_most_warps(int columns) {
 constexpr int mixed_barrier_bytes = 128;  // barriers, and of a row's sums of squares
 /// Of a warp's ring, for weights with codes of eight bits or of fewer: two stages at least (kquants_formats.cuh).
 constexpr int kquants_ring_bytes(bool wide) { return wide ? 8704 : 6912; }
+/// Of warpgroup_rows.cuh: threads of a block, four warpgroups that multiply and one that brings activations, and registers of a thread of either: of
+/// the 96 that a thread starts with, in all as many.
+constexpr int warpgroup_threads = 640, warpgroup_registers = 112, bringing_registers = 24;
+/// Stages of the activations that there is room for, of 256 elements of 64 columns.
+constexpr int warpgroup_stages(bool wide) { return wide ? 2 : 3; }
+constexpr int warpgroup_stage_bytes = 32768;
+constexpr int warpgroup_barrier_bytes = 64;
 constexpr int kquants_tail_bytes = 4 * 128;  // of a warp's unit of the residual
 
 struct MixedPart {
@@ -38,10 +45,10 @@ struct MixedParams {
   int half;           // glu_y is f16, else bf16
   int settles;        // 1: the next kernel starts only when all before this one are done
   int tiles;          // of a block: 16 rows each
-  int ways;           // warps that share a tile
-  int span;           // blocks of 256 that a warp takes of a chunk of activations
-  int columns;        // of the operands: 1, 8, 16, 32, 48 or 64
-  int ring;           // of kquants_rows.cuh: bytes of a warp's ring of weights
+  int ways;           // warps that share a tile; of warpgroups: blocks that do
+  int span;           // blocks of 256 that a warp takes of a chunk of activations; of warpgroups: stages of these
+  int columns;        // of the operands: 1, 8, 16, 32 or 64
+  int ring;           // of kquants_rows.cuh and warpgroup_rows.cuh: bytes of a warp's ring of weights
   int activation;     // of gate
   Address residual2;  // as residual, which is there too
 };

@@ -9,74 +9,44 @@ namespace {
 
 /// Of a multiprocessor.
 constexpr std::int64_t most_warps(int columns) { return mixed_most_warps(columns); }
-/// The place of a kernel's name: of 8, 16, 32, 48 or 64 columns.
-constexpr int place_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4; }
+/// The place of a kernel's name: of 8, 16, 32 or 64 columns.
+constexpr int place_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : 3; }
 constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a block begins when it has the first
 constexpr std::int64_t extra = mixed_barrier_bytes;
+constexpr std::int64_t most_cluster = 8;             // blocks that run together on any card
 constexpr std::int64_t most_k = 32768;  // one row lies in shared memory
 
-/// The kernels of kquants_rows.cuh for weights of a set of formats, of 8, 16, 32, 48 and 64 columns. wide: their codes have eight bits.
+/// The kernels for weights of a set of formats: those of kquants_rows.cuh of 8, 16, 32 and 64 columns, and that of warpgroup_rows.cuh.
+/// wide: their codes have eight bits.
 struct KquantsSet {
   quern_dtype formats[2];
   bool wide;
-  KernelId<MixedParams> of[5];
+  KernelId<MixedParams> of[4], warpgroups;
   bool has(int dtype) const { return dtype == static_cast<int>(formats[0]) || dtype == static_cast<int>(formats[1]); }
 };
+#define QUERN_KQUANTS_SET(first, second, wide, name) \
+  {{QUERN_##first, QUERN_##second}, \
+   wide, \
+   {kernels::kquants_8_##name, kernels::kquants_16_##name, kernels::kquants_32_##name, kernels::kquants_64_##name}, \
+   kernels::warpgroup_64_##name},
 constexpr KquantsSet kquants_sets[] = {
-    {{QUERN_Q4_K, QUERN_Q6_K},
-     false,
-     {kernels::kquants_8_q4_k, kernels::kquants_16_q4_k, kernels::kquants_32_q4_k, kernels::kquants_48_q4_k, kernels::kquants_64_q4_k}},
-    {{QUERN_Q5_K, QUERN_Q6_K},
-     false,
-     {kernels::kquants_8_q5_k, kernels::kquants_16_q5_k, kernels::kquants_32_q5_k, kernels::kquants_48_q5_k, kernels::kquants_64_q5_k}},
-    {{QUERN_Q4_0, QUERN_Q4_0},
-     false,
-     {kernels::kquants_8_q4_0, kernels::kquants_16_q4_0, kernels::kquants_32_q4_0, kernels::kquants_48_q4_0, kernels::kquants_64_q4_0}},
-    {{QUERN_Q4_1, QUERN_Q4_1},
-     false,
-     {kernels::kquants_8_q4_1, kernels::kquants_16_q4_1, kernels::kquants_32_q4_1, kernels::kquants_48_q4_1, kernels::kquants_64_q4_1}},
-    {{QUERN_Q5_0, QUERN_Q5_0},
-     false,
-     {kernels::kquants_8_q5_0, kernels::kquants_16_q5_0, kernels::kquants_32_q5_0, kernels::kquants_48_q5_0, kernels::kquants_64_q5_0}},
-    {{QUERN_Q5_1, QUERN_Q5_1},
-     false,
-     {kernels::kquants_8_q5_1, kernels::kquants_16_q5_1, kernels::kquants_32_q5_1, kernels::kquants_48_q5_1, kernels::kquants_64_q5_1}},
-    {{QUERN_Q8_0, QUERN_Q8_0},
-     true,
-     {kernels::kquants_8_q8_0, kernels::kquants_16_q8_0, kernels::kquants_32_q8_0, kernels::kquants_48_q8_0, kernels::kquants_64_q8_0}},
-    {{QUERN_Q4_Z32, QUERN_Q4_Z32},
-     false,
-     {kernels::kquants_8_q4_z32, kernels::kquants_16_q4_z32, kernels::kquants_32_q4_z32, kernels::kquants_48_q4_z32,
-      kernels::kquants_64_q4_z32}},
-    {{QUERN_Q4_Z64, QUERN_Q4_Z64},
-     false,
-     {kernels::kquants_8_q4_z64, kernels::kquants_16_q4_z64, kernels::kquants_32_q4_z64, kernels::kquants_48_q4_z64,
-      kernels::kquants_64_q4_z64}},
-    {{QUERN_Q4_Z128, QUERN_Q4_Z128},
-     false,
-     {kernels::kquants_8_q4_z128, kernels::kquants_16_q4_z128, kernels::kquants_32_q4_z128, kernels::kquants_48_q4_z128,
-      kernels::kquants_64_q4_z128}},
-    {{QUERN_Q8_Z128, QUERN_Q8_Z128},
-     true,
-     {kernels::kquants_8_q8_z128, kernels::kquants_16_q8_z128, kernels::kquants_32_q8_z128, kernels::kquants_48_q8_z128,
-      kernels::kquants_64_q8_z128}},
-    {{QUERN_Q8_128, QUERN_Q8_128},
-     true,
-     {kernels::kquants_8_q8_128, kernels::kquants_16_q8_128, kernels::kquants_32_q8_128, kernels::kquants_48_q8_128,
-      kernels::kquants_64_q8_128}},
-    {{QUERN_F8_128, QUERN_F8_128},
-     true,
-     {kernels::kquants_8_f8_128, kernels::kquants_16_f8_128, kernels::kquants_32_f8_128, kernels::kquants_48_f8_128,
-      kernels::kquants_64_f8_128}},
-    {{QUERN_NF4_64, QUERN_NF4_64},
-     false,
-     {kernels::kquants_8_nf4_64, kernels::kquants_16_nf4_64, kernels::kquants_32_nf4_64, kernels::kquants_48_nf4_64,
-      kernels::kquants_64_nf4_64}},
-    {{QUERN_FP4_64, QUERN_FP4_64},
-     false,
-     {kernels::kquants_8_fp4_64, kernels::kquants_16_fp4_64, kernels::kquants_32_fp4_64, kernels::kquants_48_fp4_64,
-      kernels::kquants_64_fp4_64}},
+    QUERN_KQUANTS_SET(Q4_K, Q6_K, false, q4_k)           //
+    QUERN_KQUANTS_SET(Q5_K, Q6_K, false, q5_k)           //
+    QUERN_KQUANTS_SET(Q4_0, Q4_0, false, q4_0)           //
+    QUERN_KQUANTS_SET(Q4_1, Q4_1, false, q4_1)           //
+    QUERN_KQUANTS_SET(Q5_0, Q5_0, false, q5_0)           //
+    QUERN_KQUANTS_SET(Q5_1, Q5_1, false, q5_1)           //
+    QUERN_KQUANTS_SET(Q8_0, Q8_0, true, q8_0)            //
+    QUERN_KQUANTS_SET(Q4_Z32, Q4_Z32, false, q4_z32)     //
+    QUERN_KQUANTS_SET(Q4_Z64, Q4_Z64, false, q4_z64)     //
+    QUERN_KQUANTS_SET(Q4_Z128, Q4_Z128, false, q4_z128)  //
+    QUERN_KQUANTS_SET(Q8_Z128, Q8_Z128, true, q8_z128)   //
+    QUERN_KQUANTS_SET(Q8_128, Q8_128, true, q8_128)      //
+    QUERN_KQUANTS_SET(F8_128, F8_128, true, f8_128)      //
+    QUERN_KQUANTS_SET(NF4_64, NF4_64, false, nf4_64)     //
+    QUERN_KQUANTS_SET(FP4_64, FP4_64, false, fp4_64)     //
 };
+#undef QUERN_KQUANTS_SET
 /// The set that has the formats of all parts, if there is one.
 const KquantsSet* set_of(std::span<const MixedPart> parts) {
   const auto* const found = std::ranges::find_if(kquants_sets, [&](const KquantsSet& set) {
@@ -111,6 +81,36 @@ void launch_kquants(MixedParams& p, const KquantsSet& set, Launcher& launcher) {
   launcher.launch(set.of[place_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
 }
 
+/// How many blocks of a kernel of warpgroup_rows.cuh share k, so that all of `tiles` tiles with `blocks` blocks of 256 in k end soonest.
+std::int64_t ways_of_warpgroups(const KernelId<MixedParams>& kernel, std::int64_t tiles, std::int64_t blocks, unsigned shared,
+                                Launcher& launcher) {
+  std::int64_t best = 1, least = INT64_MAX;
+  for (std::int64_t ways = 1; ways <= std::min(most_cluster, blocks); ++ways) {
+    const std::int64_t seats = ways == 1 ? std::int64_t{launcher.multiprocessors()}
+                                         : launcher.clusters_at_once(kernel, warpgroup_threads, shared, static_cast<unsigned>(ways));
+    if (seats == 0) continue;
+    // A block starts and ends in about the time that three blocks of 256 take.
+    const std::int64_t waves = (tiles + seats - 1) / seats, cost = waves * ((blocks + ways - 1) / ways + 3);
+    if (cost >= least) continue;
+    least = cost;
+    best = ways;
+  }
+  return best;
+}
+
+/// The same of more than 32 rows, where the card has products of warpgroups.
+void launch_warpgroups(MixedParams& p, const KquantsSet& set, Launcher& launcher) {
+  std::int64_t units = 0;  // of 64 rows of weights, of one part each
+  for (int i = 0; i < p.parts; ++i) units += (p.part[i].rows + 63) / 64;
+  if (p.glu != 0) units = (p.part[0].rows + 31) / 32;
+  p.ring = kquants_ring_bytes(set.wide);
+  p.span = warpgroup_stages(set.wide);
+  const auto shared = static_cast<unsigned>(warpgroup_barrier_bytes + 1024 + p.span * warpgroup_stage_bytes + 16 * p.ring);
+  const std::int64_t tiles = (units + 3) / 4, ways = ways_of_warpgroups(set.warpgroups, tiles, p.k / 256, shared, launcher);
+  p.ways = static_cast<int>(ways);
+  launcher.launch(set.warpgroups, {tiles * ways, 1, 1}, warpgroup_threads, p, shared, static_cast<unsigned>(ways));
+}
+
 /// Weights of f16 or bf16.
 void launch_floats(MixedParams& p, Launcher& launcher) {
   const int columns = std::max(p.columns, 8), blocks = p.k / 256;
@@ -137,8 +137,7 @@ void launch_floats(MixedParams& p, Launcher& launcher) {
   p.span = static_cast<int>(span);
   const auto sums = static_cast<std::int64_t>(p.tiles) * (ways - 1) * columns * 64;  // of a warp: 16 rows of f32
   const auto shared = static_cast<unsigned>(std::max(shared_of(ways * span) + extra, sums));
-  static constexpr KernelId<MixedParams> names[] = {kernels::mixed_8, kernels::mixed_16, kernels::mixed_32, kernels::mixed_48,
-                                                    kernels::mixed_64};
+  static constexpr KernelId<MixedParams> names[] = {kernels::mixed_8, kernels::mixed_16, kernels::mixed_32, kernels::mixed_64};
   launcher.launch(names[place_of(columns)], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p,
                   shared);
 }
@@ -151,8 +150,35 @@ bool mixed_serves(const Tensor& weights, const CardFacts& card) {
   return is_half_format(weights) || is_group_format(weights);
 }
 
+namespace {
+
+/// Rows `first` to `first + count` of the activations and of all that goes with them; `first` is a multiple of operand_rows.
+MixedParams rows_of(const MixedParams& p, std::int64_t first, std::int64_t count) {
+  MixedParams some = p;
+  some.t = static_cast<int>(count);
+  some.x += static_cast<Address>(operand_bytes(first, p.k));
+  for (MixedPart& part : some.part) part.y += static_cast<Address>(first * part.row) * 4;
+  const Address of_sums = static_cast<Address>(first * p.part[0].row) * 4;
+  if (p.residual != 0) some.residual += of_sums;
+  if (p.residual2 != 0) some.residual2 += of_sums;
+  if (p.glu != 0) some.glu_y += static_cast<Address>(operand_bytes(first, p.part[0].rows));
+  return some;
+}
+
+/// Products whose weights have a kernel in common: of a set, or of floats where there is none.
+void launch_parts(const MixedParams& all, const KquantsSet* set, Launcher& launcher) {
+  const bool warpgroups = set != nullptr && launcher.card().has_warpgroup_products() && all.t > 32;
+  for (std::int64_t first = 0; first < all.t; first += operand_rows) {
+    MixedParams p = rows_of(all, first, std::min<std::int64_t>(operand_rows, all.t - first));
+    if (warpgroups) launch_warpgroups(p, *set, launcher);
+    else if (set != nullptr) launch_kquants(p, *set, launcher);
+    else launch_floats(p, launcher);
+  }
+}
+
+}  // namespace
+
 void launch_mixed(const MixedParams& p, Launcher& launcher) {
-  if (p.t == 0) return;
   const std::span<const MixedPart> all(p.part, static_cast<std::size_t>(p.parts));
   for (std::size_t first = 0, count = 0; first < all.size(); first += count) {  // a launch for neighbours that have a kernel in common
     const auto in_common = [&](std::size_t n) { return set_of(all.subspan(first, n)) != nullptr || of_one_float(all.subspan(first, n)); };
@@ -160,9 +186,10 @@ void launch_mixed(const MixedParams& p, Launcher& launcher) {
     MixedParams some = p;
     std::ranges::copy(all.subspan(first, count), some.part);
     some.parts = static_cast<int>(count);
-    if (const KquantsSet* set = set_of(all.subspan(first, count)); set != nullptr) launch_kquants(some, *set, launcher);
-    else if (of_one_float(all.subspan(first, count))) launch_floats(some, launcher);
-    else throw Failure(QUERN_INTERNAL, "products of few rows have no kernel for their weights");
+    const KquantsSet* set = set_of(all.subspan(first, count));
+    if (set == nullptr && !of_one_float(all.subspan(first, count)))
+      throw Failure(QUERN_INTERNAL, "products of few rows have no kernel for their weights");
+    launch_parts(some, set, launcher);
   }
 }
 

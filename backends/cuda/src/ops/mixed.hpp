@@ -1,5 +1,5 @@
-// Products of 2 to 64 rows with quantised weights by kernels/kquants_rows.cuh, and of 1 to 64 with f16 and bf16 ones by kernels/mixed.cu: activations
-// of f16 (bf16).
+// Products of 2 and more rows with quantised weights by kernels/kquants_rows.cuh and warpgroup_rows.cuh, and of 1 and more with f16 and bf16 ones by
+// kernels/mixed.cu: activations of f16 (bf16).
 #pragma once
 
 #include "../kernels/mixed.hpp"
@@ -10,16 +10,16 @@
 
 namespace quern::cuda {
 
-constexpr std::int64_t most_mixed_rows = 64;
+constexpr std::int64_t operand_rows = 64;      // of one operand; more have one behind another
 constexpr std::int64_t mixed_span = 4;         // blocks of 256 that a warp takes between two barriers
 constexpr std::int64_t mixed_reserved = 1024;  // shared memory that the system takes for each block
 
 /// How many rows an operand has room for that holds `rows`, and its bytes.
 constexpr std::int64_t operand_columns(std::int64_t rows) {
-  return rows <= 1 ? 1 : rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : rows <= 48 ? 48 : 64;
+  return rows <= 1 ? 1 : rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : operand_rows;
 }
 constexpr std::int64_t operand_bytes(std::int64_t rows, std::int64_t k) {
-  return (rows + most_mixed_rows - 1) / most_mixed_rows * operand_columns(rows) * ((k + 255) / 256) * operand_pitch;
+  return (rows + operand_rows - 1) / operand_rows * operand_columns(rows) * ((k + 255) / 256) * operand_pitch;
 }
 
 /// Shared memory that blocks of kernels/kquants.cuh may have, two of them or one on a multiprocessor.
@@ -44,10 +44,12 @@ unsigned share_kquants_block(P& p, std::int64_t blocks, std::int64_t warps, std:
   return static_cast<unsigned>(2 * ways * p.span * column_bytes + mixed_barrier_bytes + p.tiles * ways * p.ring + tail);
 }
 
+/// How many rows steps have whose products are these: more have products of 16-bit copies of the weights.
+constexpr std::int64_t most_mixed_rows = 64;
 /// Whether a kernel takes these weights: f16, bf16 or a half format (is_half_format); rows of whole blocks of 256.
 bool mixed_serves(const Tensor& weights, const CardFacts& card);
 /// Fills how the work is shared among blocks and warps, and launches. All but that is filled, `columns` too, which is that of a larger
-/// operand of which these are 64 rows; rows of parts before the last are a multiple of 16 (under glu: rows of both are equal).
+/// operand of which these are some; rows of parts before the last are a multiple of 16 (under glu: rows of both are equal).
 void launch_mixed(const MixedParams& p, Launcher& launcher);
 
 }  // namespace quern::cuda

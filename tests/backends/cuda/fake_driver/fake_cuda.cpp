@@ -550,6 +550,11 @@ FAKE cuGraphDestroy(CapturedGraph graph) {
   delete reinterpret_cast<Steps*>(graph);
   return constant::success;
 }
+/// A block a multiprocessor, clusters in parts of 16.
+FAKE cuOccupancyMaxActiveClusters(int* clusters, Function, const LaunchConfig* config) {
+  *clusters = 8 * (16 / static_cast<int>(config->attributes[0].value.cluster.x));
+  return constant::success;
+}
 #if FAKE_FAULT != FAKE_SYMBOL_MISSING
 FAKE cuLaunchKernelEx(const LaunchConfig* config, Function function, void** arguments, void**) {
   const Loaded& loaded = *reinterpret_cast<const Loaded*>(function);
