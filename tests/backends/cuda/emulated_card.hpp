@@ -1,4 +1,4 @@
-// A block of 256 threads of a card in plain C++, for tests of kernels without one: prelude.cuh includes this in place of the instructions
+// A block of threads of a card in plain C++, for tests of kernels without one: prelude.cuh includes this in place of the instructions
 // (QUERN_EMULATED_CARD). A thread of the card is a thread of the host, so that a missing barrier is a race here too.
 //
 // Source: the PTX manual, "Warp-level matrix instructions": which element each lane holds of ldmatrix, m16n8k16 and m16n8k8.
@@ -10,14 +10,19 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#ifdef EMULATED_BULK_COPIES
+#define __CUDA_ARCH__ 900
+#else
 #define __CUDA_ARCH__ 800
+#endif
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __noinline__
 #define __grid_constant__
 #define __shared__ static
@@ -30,9 +35,13 @@ struct uint2 {
 struct uint4 {
   u32 x, y, z, w;
 };
+struct float2 {
+  float x, y;
+};
 struct float4 {
   float x, y, z, w;
 };
+inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 inline uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
@@ -46,11 +55,8 @@ struct Index3 {
 inline thread_local Index3 threadIdx;
 inline Index3 blockIdx, blockDim, gridDim;
 
-constexpr int emulated_threads = 256;
-inline void __syncthreads() {
-  static std::barrier<> all(emulated_threads);
-  all.arrive_and_wait();
-}
+inline std::optional<std::barrier<>> emulated_block;  // all threads of the block that runs
+inline void __syncthreads() { emulated_block->arrive_and_wait(); }
 inline bool __syncthreads_or(bool v) {
   static std::atomic<int> count{0};
   count += v ? 1 : 0;
@@ -67,7 +73,7 @@ struct EmulatedWarp {
   u64 values[32][8];
 
   static EmulatedWarp& own() {
-    static EmulatedWarp warps[emulated_threads / 32];
+    static EmulatedWarp warps[32];
     return warps[threadIdx.x / 32];
   }
   /// `use` reads what every lane has shown in `count` values.
@@ -109,6 +115,7 @@ inline u32 __ballot_sync(u32, bool v) {
   });
   return all;
 }
+inline bool __any_sync(u32 lanes, bool v) { return __ballot_sync(lanes, v) != 0; }
 inline void __syncwarp() { EmulatedWarp::own().lanes.arrive_and_wait(); }
 template <class T>
 T __shfl_up_sync(u32, T v, int below) {
@@ -262,15 +269,82 @@ inline void copy_16(u32 to, const char* from) { emulated_copy<uint4>(to, from); 
 inline void copy_8(u32 to, const char* from) { emulated_copy<uint2>(to, from); }
 inline void copy_4(u32 to, const char* from) { emulated_copy<u32>(to, from); }
 
+/// Four products of signed bytes, and c.
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 32; i += 8) c += static_cast<int>(static_cast<i8>(a >> i)) * static_cast<i8>(b >> i);
+  return c;
+}
+inline int dp4a_unsigned(u32 a, u32 b, int c) {
+  for (int i = 0; i < 32; i += 8) c += static_cast<int>(a >> i & 255u) * static_cast<i8>(b >> i);
+  return c;
+}
+inline u32 picked(u32 low, u32 high, u32 which) {
+  const u32 bytes = __byte_perm(low, high, which & 0x7777u);
+  u32 result = 0;
+  for (int i = 0; i < 32; i += 8) {
+    const u32 byte = bytes >> i & 255u;
+    result |= (which >> i / 2 & 8u ? (byte & 128u ? 255u : 0u) : byte) << i;
+  }
+  return result;
+}
+
+#ifdef EMULATED_BULK_COPIES
+/// A block's shared memory, all that a card gives one.
+alignas(128) inline char emulated_memory[232448];
+#define SHARED_BYTES(name) char* const name = emulated_memory
+/// A barrier that counts arrivals and bytes: 16 bits of arrivals to come and of those of a phase, 31 of bytes to come, and the phase's parity.
+enum { WARP_ARRIVALS = 1 };
+inline void barrier_init(u64* b, u32 arrivals) { *b = arrivals | static_cast<u64>(arrivals) << 16; }
+inline void fence_barriers() {}
+inline void emulated_arrival(u64* b, u64 arrivals, i64 bytes) {
+  std::atomic_ref<u64> state(*b);
+  u64 old = state.load(), now = 0;
+  do {
+    now = old - arrivals + (static_cast<u64>(bytes) << 32);
+    if ((now & 0xffff) == 0 && (now >> 32 & 0x7fffffff) == 0) now = (now & u64{1} << 63) ^ u64 { 1 } << 63 | (now >> 16 & 0xffff) * 0x10001;
+  } while (!state.compare_exchange_weak(old, now));
+  state.notify_all();
+}
+inline void barrier_expect(u64* b, u32 bytes) { emulated_arrival(b, 1, bytes); }
+inline void warp_arrive(u64* b, int lane) {
+  if (lane == 0) emulated_arrival(b, 1, 0);
+}
+inline void barrier_wait(u64* b, u32 parity) {
+  std::atomic_ref<u64> state(*b);
+  for (u64 now = state.load(); (now >> 63 & 1) == parity; now = state.load()) state.wait(now);
+}
+inline void bulk_copy(void* to, const void* from, u32 bytes, u64* barrier) {
+  if ((reinterpret_cast<u64>(to) | reinterpret_cast<u64>(from) | bytes) % 16 != 0) {
+    std::fprintf(stderr, "a bulk copy of %u bytes between addresses of which not all are multiples of 16\n", bytes);
+    std::abort();
+  }
+  for (u32 i = 0; i < bytes; ++i) static_cast<char*>(to)[i] = static_cast<const char*>(from)[i];
+  emulated_arrival(barrier, 0, -static_cast<i64>(bytes));
+}
+inline void bulk_copy_once(void* to, const void* from, u32 bytes, u64* barrier) { bulk_copy(to, from, bytes, barrier); }
+/// So many threads of a block.
+template <int COUNT>
+void meet() {
+  static std::barrier<> all(COUNT);
+  all.arrive_and_wait();
+}
+inline void meet_at(int barrier, int count) {
+  static std::barrier<> teams[] = {std::barrier<>(256), std::barrier<>(256)};
+  if (count != 256 || barrier < 2 || barrier > 3) std::abort();
+  teams[barrier - 2].arrive_and_wait();
+}
+#endif
+
 /// Runs a kernel block by block.
 template <class Params>
-void run_emulated(void (*kernel)(Params), u32 columns, u32 rows, const Params& params) {
-  blockDim = {emulated_threads, 1, 1};
+void run_emulated(void (*kernel)(Params), u32 columns, u32 rows, const Params& params, u32 block_threads = 256) {
+  blockDim = {block_threads, 1, 1};
+  emulated_block.emplace(block_threads);
   gridDim = {columns, rows, 1};
   for (u32 block = 0; block < columns * rows; ++block) {
     blockIdx = {block % columns, block / columns, 0};
     std::vector<std::thread> threads;
-    for (u32 t = 0; t < emulated_threads; ++t)
+    for (u32 t = 0; t < block_threads; ++t)
       threads.emplace_back([&, t] {
         threadIdx = {t, 0, 0};
         kernel(params);

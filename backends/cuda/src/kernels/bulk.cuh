@@ -2,7 +2,9 @@
 #pragma once
 #include "prelude.cuh"
 
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900 && !defined(QUERN_EMULATED_CARD)
+/// What the host gives a block of shared memory.
+#define SHARED_BYTES(name) extern __shared__ __align__(128) char name[]
 DEV u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 /// One thread, before any other touches the barrier; then fence_barriers and a barrier of the block.
 DEV void barrier_init(u64* b, u32 arrivals) {

@@ -6,7 +6,11 @@
 template <int WARPS> struct FrontSums { float of[2][WARPS]; };
 
 /// Asks for what is read in a moment, without a register for it.
-DEV void ask_ahead(const void* p) { asm volatile("prefetch.global.L1 [%0];" ::"l"(p)); }
+DEV void ask_ahead(const void* p) {
+#ifndef QUERN_EMULATED_CARD
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(p));
+#endif
+}
 
 /// Thread `thread` of THREADS has quads `thread`, `thread` + THREADS and so on of a row of k; beyond it zeros. `meet`: a barrier of all.
 template <int THREADS, int N, class Meet>

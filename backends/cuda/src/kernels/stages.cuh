@@ -87,8 +87,10 @@ DEV void ask_all(const TilesParams& p, int first_tile, int tiles, int run, int a
   wait_previous();
 }
 
+#ifndef QUERN_EMULATED_CARD
 /// The warps that compute, all of them: so many threads.
 template <int COUNT> DEV void meet() { asm volatile("bar.sync 1, %0;" ::"n"(COUNT) : "memory"); }
 /// The same of one of the block's other barriers.
 DEV void meet_at(int barrier, int count) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory"); }
+#endif
 #endif

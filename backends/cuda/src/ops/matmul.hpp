@@ -3,6 +3,8 @@
 
 #include "../op.hpp"
 
+#include <optional>
+
 namespace quern::cuda {
 
 constexpr std::int64_t most_gemv_rows = 8;
@@ -29,11 +31,25 @@ inline bool is_general(const GemvParams& g, const RawInput& raw) {
 }
 constexpr std::int64_t most_raw = 8192;  // elements
 
+/// How kernels/stream.cu or kernels/tiles.cu computes a product on a card with bulk copies.
+struct TilesCard {
+  int multiprocessors;
+  std::int64_t shared_limit;
+};
+struct TilesLaunch {
+  TilesParams p;
+  std::int64_t grid;
+  unsigned shared;
+  bool stream;
+};
+/// Nothing where the shapes do not allow it.
+std::optional<TilesLaunch> tiles_launch(const GemvParams& g, bool invariant, const TilesCard& card, const RawInput& raw = {},
+                                        const Adapters* adapters = nullptr);
 /// The same product by kernels/tiles.cu or kernels/stream.cu, where the card and the shapes allow it; whether it was launched. What is
 /// allowed does not depend on the number of activation rows; nor do the bits of a row, where they must be invariant.
 /// `adapters`: of one row, in parts of whole tiles of 16 rows that stream_serves() takes, without a front; null: none.
 bool launch_tiles(const GemvParams& p, bool invariant, Launcher& launcher, const RawInput& raw = {}, const Adapters* adapters = nullptr);
-/// Whether kernels/stream.cu takes one row of f32 and quantises it itself, of parts in whole tiles of 16 rows (under glu 8).
+/// Whether kernels/stream.cu takes one row, of f32 too, which it quantises itself, of parts in whole tiles of 16 rows (under glu 8).
 bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card);
 /// Whether it serves `rows` rows of activations, for weights of f16 or bf16, which have no other kernel with rounded activations.
 bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card);

@@ -4,6 +4,8 @@
 
 #include "../kernels/row_pieces.hpp"
 
+#include <algorithm>
+
 namespace quern::cuda {
 namespace {
 
@@ -14,9 +16,19 @@ constexpr int least_stream_rows = 2;          // of a stage of stream.cu: one of
 constexpr std::int64_t stage_target = 40960;  // bytes of a stage, about
 constexpr std::int64_t reserved = 1024;       // shared memory that the system takes for each block
 
+/// Those of row_pieces.hpp, and of formats that have files of their own.
+RowPieces pieces_of(int dtype) {
+  const auto format = static_cast<quern_dtype>(dtype);
+  if (!is_group_format(format)) return row_pieces(dtype);
+  const sdk::BlockFields& fields = sdk::block_fields(format);
+  RowPieces pieces{static_cast<int>(fields.elements), {}};
+  std::ranges::transform(fields.bytes, pieces.bytes, [](std::uint32_t bytes) { return static_cast<int>(bytes); });
+  return pieces;
+}
+
 /// Bytes of 16 rows of `k` elements in shared memory.
 std::int64_t stage_bytes(int dtype, std::int64_t k) {
-  const RowPieces layout = row_pieces(dtype);
+  const RowPieces layout = pieces_of(dtype);
   std::int64_t bytes = 0;
   for (const int piece : layout.bytes)
     if (piece != 0) bytes += rows * pitch_of(k / layout.elements * piece, piece < 16 ? 16 : tiles_apart(dtype), piece % 16 != 0);
@@ -29,7 +41,7 @@ std::int64_t half_bytes(std::int64_t piece, std::int64_t count) {
   return (bytes + 15) / 16 * 16 + (bytes % 16 != 0 ? 16 : 0);  // they start in the sixteen of their first byte
 }
 std::int64_t whole_bytes(int dtype, std::int64_t k, std::int64_t count, bool glu) {
-  const RowPieces layout = row_pieces(dtype);
+  const RowPieces layout = pieces_of(dtype);
   std::int64_t bytes = 0;
   for (const int piece : layout.bytes)
     bytes += glu ? 2 * half_bytes(k / layout.elements * piece, count / 2) : half_bytes(k / layout.elements * piece, count);
@@ -62,24 +74,26 @@ bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const Car
 
 bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card) {
   const int d = static_cast<int>(dtype);
-  if (!card.has_bulk_copies() || k % 64 != 0 || k % row_pieces(d).elements != 0) return false;
+  if (!card.has_bulk_copies() || k % 64 != 0 || k % pieces_of(d).elements != 0) return false;
   return stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, false) <= card.shared_limit &&
          stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, true) <= card.shared_limit;
 }
 
-bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const RawInput& raw, const Adapters* adapters) {
-  if (!launcher.card().has_bulk_copies() || g.k % 64 != 0) return false;
-  const std::int64_t limit = launcher.gpu().facts().shared_limit;
+std::optional<TilesLaunch> tiles_launch(const GemvParams& g, bool invariant, const TilesCard& card, const RawInput& raw,
+                                        const Adapters* adapters) {
+  if (g.k % 64 != 0) return std::nullopt;
+  const std::int64_t limit = card.shared_limit;
   std::int64_t unit = 32, tiles = 0, whole = 0;
   for (int i = 0; i < g.parts; ++i) {
-    if (g.part[i].w.aligned == 0) return false;
-    if (g.parts > 1 && g.part[i].rows % (g.glu != 0 ? 8 : rows) != 0) return false;
-    unit = std::max<std::int64_t>(unit, row_pieces(g.part[i].w.dtype).elements);
+    if (g.part[i].w.aligned == 0) return std::nullopt;
+    if (g.parts > 1 && g.part[i].rows % (g.glu != 0 ? 8 : rows) != 0) return std::nullopt;
+    unit = std::max<std::int64_t>(unit, pieces_of(g.part[i].w.dtype).elements);
     whole = std::max(whole, stage_bytes(g.part[i].w.dtype, g.k));
     tiles += (g.part[i].rows + rows - 1) / rows;  // under glu: half of its rows twice, in all as many
   }
-  if (g.k % unit != 0) return false;
-  TilesParams p{};
+  if (g.k % unit != 0) return std::nullopt;
+  TilesLaunch l{};
+  TilesParams& p = l.p;
   p.g = g;
   p.chunk = static_cast<int>(chunk_of(g.k, unit, whole));
   p.chunks = (g.k + p.chunk - 1) / p.chunk;
@@ -104,11 +118,15 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
       p.rows = 0;
     }
   }
-  if (!stream && tiles_fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
-  if (adapters != nullptr && (!stream || raw.front.kind != front_none)) return false;
-  if (raw.x != 0 && (!stream || (raw.front.kind != front_none && g.k > most_raw))) return false;
-  std::int64_t grid = 0;
-  if (g.out.codes != 0 && g.part[0].rows % 32 != 0) return false;
+  // Formats of files of their own have no tiles, and no kernels with adapters.
+  const bool groups =
+      std::any_of(g.part, g.part + g.parts, [](const GemvPart& part) { return is_group_format(static_cast<quern_dtype>(part.w.dtype)); });
+  if (groups && (!stream || adapters != nullptr)) return std::nullopt;
+  if (!stream && tiles_fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit)
+    return std::nullopt;
+  if (adapters != nullptr && (!stream || raw.front.kind != front_none)) return std::nullopt;
+  if (raw.x != 0 && (!stream || (raw.front.kind != front_none && g.k > most_raw))) return std::nullopt;
+  if (g.out.codes != 0 && g.part[0].rows % 32 != 0) return std::nullopt;
   if (stream) {  // two teams, each with its stages; one block a multiprocessor, in one wave
     p.raw = raw.x;
     p.raw_weight = raw.weight;
@@ -121,28 +139,27 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
     if (g.out.codes != 0) {
       p.subtiles = g.glu != 0 ? 4 : 2;  // 32 outputs
       const std::int64_t all_groups = (tiles + p.subtiles - 1) / p.subtiles;
-      p.groups = static_cast<int>((all_groups + launcher.multiprocessors() - 1) / launcher.multiprocessors());
-      grid = (all_groups + p.groups - 1) / p.groups;
+      p.groups = static_cast<int>((all_groups + card.multiprocessors - 1) / card.multiprocessors);
+      l.grid = (all_groups + p.groups - 1) / p.groups;
       team_tiles = std::int64_t{p.subtiles} / 2 * p.groups;
     } else {  // as few blocks as keep the most that one has: the next kernel's start beside them
-      const std::int64_t most = (tiles + launcher.multiprocessors() - 1) / launcher.multiprocessors();
+      const std::int64_t most = (tiles + card.multiprocessors - 1) / card.multiprocessors;
       p.subtiles = static_cast<int>(tiles);
-      grid = (tiles + most - 1) / most;
-      team_tiles = (tiles + 2 * grid - 1) / (2 * grid);
+      l.grid = (tiles + most - 1) / most;
+      team_tiles = (tiles + 2 * l.grid - 1) / (2 * l.grid);
     }
     p.stages = static_cast<int>(std::min<std::int64_t>({team_tiles * p.chunks, 4, (limit - fixed) / (2 * stage)}));
   } else {
-    p.subtiles = g.out.codes != 0 ? (g.glu != 0 ? 4 : 2)
-                                  : static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * launcher.multiprocessors())));
+    p.subtiles = g.out.codes != 0 ? (g.glu != 0 ? 4 : 2) : static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * card.multiprocessors)));
     p.groups = 1;
-    grid = (tiles + p.subtiles - 1) / p.subtiles;
+    l.grid = (tiles + p.subtiles - 1) / p.subtiles;
     // Half of a multiprocessor, where two stages fit in it: the other half is for another block, of this kernel or of the next.
     const std::int64_t steps = std::int64_t{p.subtiles} * p.chunks, half = (limit + reserved) / 2 - reserved;
     const std::int64_t room = (half - fixed >= std::min<std::int64_t>(steps, 2) * stage ? half : limit) - fixed;
     p.stages = static_cast<int>(std::min<std::int64_t>({steps, tiles_most_stages, room / stage}));
   }
   for (int i = 0; i < g.parts; ++i) {
-    const RowPieces layout = row_pieces(g.part[i].w.dtype);
+    const RowPieces layout = pieces_of(g.part[i].w.dtype);
     TilesParams::Pieces& q = p.pieces[i];
     q.elements = layout.elements;
     int base = 0;
@@ -164,24 +181,9 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   }
   p.stage_bytes = static_cast<int>(stage);
   p.stage_offset = static_cast<int>(fixed);
-  const auto shared = static_cast<unsigned>(fixed + (stream ? 2 : 1) * p.stages * stage);
-  // Where no row is long, a kernel that can share none: each kernel of a step is short. Other models keep to one kernel, whose code is there.
-  const bool brief = g.out.codes == 0 && p.rows == rows && g.k < 2048;
-  if (adapters != nullptr) {
-    const bool general = is_general(g, raw);
-    launcher.launch(g.out.codes != 0 ? general ? kernels::stream_adapted_general_quantise_1 : kernels::stream_adapted_quantise_1
-                    : general        ? kernels::stream_adapted_general_1
-                                     : kernels::stream_adapted_1,
-                    {grid, 1, 1}, 576, p, shared);
-  } else if (stream && is_general(g, raw))
-    launcher.launch(g.out.codes != 0 ? kernels::stream_general_quantise_1 : kernels::stream_general_1, {grid, 1, 1}, 576, p, shared);
-  else if (stream)
-    launcher.launch(brief              ? kernels::stream_short_1
-                    : g.out.codes != 0 ? kernels::stream_quantise_1
-                                       : kernels::stream_1,
-                    {grid, 1, 1}, 576, p, shared);
-  else launcher.launch(g.t == 1 ? kernels::tiles_1 : kernels::tiles_8, {grid, 1, 1}, 288, p, shared);
-  return true;
+  l.shared = static_cast<unsigned>(fixed + (stream ? 2 : 1) * p.stages * stage);
+  l.stream = stream;
+  return l;
 }
 
 }  // namespace quern::cuda
