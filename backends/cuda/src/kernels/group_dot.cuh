@@ -10,6 +10,7 @@
 #include "dot.cuh"
 #include "half_pairs.cuh"
 
+#if __CUDA_ARCH__ >= 900
 /// GROUP weights share a head, the codes of 32 have BYTES.
 template <int GROUP, int BYTES> struct GroupItem {
   enum { k = 0, grouped = 1, elements = 32, blocks = 32, with_scale = GROUP / 32, scales = 128 / GROUP, codes = BYTES, high = 0 };
@@ -143,3 +144,4 @@ template <class Wholes> struct TableDot {
 };
 template <> struct GroupDot<NF4_64> : TableDot<Nf4Wholes> { using TableDot::TableDot; };
 template <> struct GroupDot<FP4_64> : TableDot<Fp4Wholes> { using TableDot::TableDot; };
+#endif
