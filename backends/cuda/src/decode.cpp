@@ -599,7 +599,7 @@ class FewRows : Fuser {
 Refusal why_no_adapters(const Graph& graph, const Node& product, const Node& lora_matmul, const CardFacts& card) {
   const Tensor& b = graph.values[product.inputs[1]].tensor;
   if (!product.int8_allowed()) return "the numerics of its product allow no int8 activations";
-  if (!has_int8_kernel(b) || blocks_of(b).aligned == 0 || !stream_serves(b.dtype, b.last(), card))
+  if ((!has_int8_kernel(b) && !is_group_format(b)) || blocks_of(b).aligned == 0 || !stream_serves(b.dtype, b.last(), card))
     return "no kernel that adds adapters takes its product's dtype, shape or layout, or the card";
   if (b.dims[0] % 16 != 0) return "the weights of its product are no whole tiles of 16 rows";
   const bool room = most_rank_of(graph, lora_matmul.inputs[1], product.inputs[1]) <= most_adapter_ranks;

@@ -8,14 +8,17 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <ostream>
 #include <random>
+#include <utility>
 
 namespace quern::cuda {
 namespace {
 
-constexpr TilesCard card{2, 232448};
+constexpr TilesCard card{2, 232448},
+    one_block{1, 232448};  // blocks run one behind the other here, and those with adapters wait for one another
 constexpr float epsilon = 1e-5f, offset = 1;
 
 Address at_of(auto& of) { return reinterpret_cast<Address>(of.data()); }
@@ -25,7 +28,8 @@ struct Row {
   explicit Row(std::int64_t k) : x(k), weight(k), codes(k), meta(k / 4), sums(k / 8) {
     std::mt19937 random(static_cast<unsigned>(k));
     for (std::int64_t group = 0; group < k / 32; ++group) {
-      const float unit = std::ldexp(1.0f, -static_cast<int>(random() % 5) - 4), of_norm = std::ldexp(1.0f, static_cast<int>(random() % 3) - 1);
+      const float unit = std::ldexp(1.0f, -static_cast<int>(random() % 5) - 4),
+                  of_norm = std::ldexp(1.0f, static_cast<int>(random() % 3) - 1);
       int sum = 0;
       float squares = 0;
       for (std::int64_t i = group * 32; i < group * 32 + 32; ++i) {
@@ -52,13 +56,38 @@ struct Row {
 struct Product {
   std::vector<quern_dtype> dtypes;  // of each part
   std::int64_t k, n;                // n: of the first part; others have 16
-  bool raw = true, glu = false, quantises = false, gelu = false;
+  bool raw = true, glu = false, quantises = false, gelu = false, adapted = false;
 };
 void PrintTo(const Product& p, std::ostream* out) {
   for (const quern_dtype dtype : p.dtypes) *out << sdk::dtype_name(dtype) << " ";
   *out << "k " << p.k << ", n " << p.n << (p.raw ? ", raw" : "") << (p.glu ? ", glu" : "") << (p.quantises ? ", quantises" : "")
-       << (p.gelu ? ", gelu" : "");
+       << (p.gelu ? ", gelu" : "") << (p.adapted ? ", adapted" : "");
 }
+
+/// An adapter of rank 3 for one part, in a pool of f32: small eighths, the scale 1 / 2 and alpha 2.
+struct Adapter3 {
+  static constexpr int rank = 3;
+  Adapter3(std::int64_t n, std::int64_t k, const char* name)
+      : k(k), numbers(rank * (n + k)), table{0, static_cast<int>(rank * k), rank, std::bit_cast<int>(0.5f)} {
+    std::mt19937 random(static_cast<unsigned>(name[0]));
+    for (float& number : numbers) number = static_cast<float>(static_cast<int>(random() % 17) - 8) / 8;
+  }
+  AdapterPart part(std::int64_t n) { return {at_of(numbers), at_of(table), at_of(slot), F32, std::ssize(numbers), 1, 0, n, 2}; }
+  /// What it adds to an output's dot product, before the norm's factor, and the sum of the sizes of what that is made of.
+  std::pair<double, double> added(const Row& x, std::int64_t row) const {
+    double sum = 0, size = 0;
+    for (std::int64_t r = 0; r < rank; ++r)
+      for (std::int64_t i = 0; i < k; ++i) {
+        const double product =
+            static_cast<double>(numbers[r * k + i]) * x.value(i) * static_cast<double>(numbers[rank * k + row * rank + r]);
+        sum += product, size += std::abs(product);
+      }
+    return {sum, size};
+  }
+  std::int64_t k;
+  std::vector<float> numbers;
+  std::vector<int> table, slot{0};
+};
 
 /// A dot product, and how far from it a kernel's may be.
 struct Dot {
@@ -90,7 +119,10 @@ TEST_P(StreamGroups, OneRowIsThatOfDecodedWeights) {
   const Product what = GetParam();
   std::vector<BlockMatrix> w;
   for (std::size_t i = 0; i < what.dtypes.size(); ++i)
-    w.emplace_back(what.dtypes[i], std::initializer_list<std::int64_t>{i == 0 || what.glu ? what.n : 16, what.k}, true, i == 0 ? "first" : i == 1 ? "second" : "third");
+    w.emplace_back(what.dtypes[i], std::initializer_list<std::int64_t>{i == 0 || what.glu ? what.n : 16, what.k}, true,
+                   i == 0   ? "first"
+                   : i == 1 ? "second"
+                            : "third");
   Row x(what.k);
   std::vector<float> bias(static_cast<std::size_t>(what.n)), residual(bias.size());
   for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = std::sin(static_cast<float>(i)), residual[i] = std::cos(static_cast<float>(i));
@@ -120,18 +152,42 @@ TEST_P(StreamGroups, OneRowIsThatOfDecodedWeights) {
     g.out.codes = codes.address(), g.out.meta = meta.address(), g.out.sums = sums.address();
     g.out.sum_count = static_cast<int>(what.n / 32);
   }
-  const auto l = tiles_launch(g, false, card, raw);
+  std::vector<Adapter3> adapter;
+  for (std::size_t i = 0; what.adapted && i < w.size(); ++i) adapter.emplace_back(w[i].layout.rows, what.k, i == 0 ? "first" : "second");
+  Adapters adapters{};
+  std::vector<u64> words(3 * 32);
+  u32 left = 0;
+  int fault = 0;
+  for (std::size_t i = 0; i < adapter.size(); ++i) adapters.part[i] = adapter[i].part(w[i].layout.rows);
+  adapters.x = at_of(x.x), adapters.weight = at_of(x.weight), adapters.offset = offset;
+  adapters.words = at_of(words), adapters.count = reinterpret_cast<Address>(&left), adapters.most_rank = 32;
+  adapters.faults = reinterpret_cast<Address>(&fault);
+  const auto l = tiles_launch(g, false, what.adapted ? one_block : card, raw, what.adapted ? &adapters : nullptr);
   ASSERT_TRUE(l && l->stream);
   const bool general = is_general(g, raw);
-  run_emulated(general ? what.quantises ? stream_groups_general_quantise_1 : stream_groups_general_1
-                       : what.quantises ? stream_groups_quantise_1 : stream_groups_1,
+  run_emulated(what.adapted     ? what.quantises ? stream_groups_adapted_quantise_1
+                                  : general      ? stream_groups_adapted_general_1
+                                                 : stream_groups_adapted_1
+               : general        ? what.quantises ? stream_groups_general_quantise_1 : stream_groups_general_1
+               : what.quantises ? stream_groups_quantise_1
+                                : stream_groups_1,
                static_cast<u32>(l->grid), 1, l->p, 576);
+  EXPECT_EQ(fault, 0);
+  EXPECT_EQ(words, std::vector<u64>(words.size())) << "they stay zeros for the next step";
   const auto gelu = [](double v) { return v / 2 * std::erfc(-v / std::sqrt(2.0)); };
   for (std::size_t part = 0; part < (what.glu ? 1 : w.size()); ++part)
     for (std::int64_t row = 0; row < w[part].layout.rows; ++row) {
-      Dot want = dot_of(w[part], x, row);
+      const auto dot = [&](std::size_t of) {
+        Dot made = dot_of(w[of], x, row);
+        if (!what.adapted) return made;
+        const auto [sum, size] = adapter[of].added(x, row);
+        made.value += sum * x.factor();
+        made.bound += size * x.factor() * 0x1p-24 * static_cast<double>(what.k);
+        return made;
+      };
+      Dot want = dot(part);
       if (what.glu) {
-        const Dot up = dot_of(w[1], x, row);
+        const Dot up = dot(1);
         const double silu = want.value / (1 + std::exp(-want.value));  // its slope is 1.1 at most
         want = {silu * up.value, 1.1 * want.bound * (std::abs(up.value) + up.bound) + std::abs(silu) * up.bound};
       } else if (part != 1) {
@@ -144,7 +200,9 @@ TEST_P(StreamGroups, OneRowIsThatOfDecodedWeights) {
       EXPECT_NEAR(got, want.value, want.bound) << "part " << part << ", output " << row;
       if (!what.quantises) continue;
       const float2 m = reinterpret_cast<float2*>(meta.data())[row / 32];
-      EXPECT_NEAR(static_cast<double>(static_cast<std::int8_t>(codes.data()[row])) * static_cast<double>(m.x), got, 0.5001 * static_cast<double>(m.x)) << "code " << row;
+      EXPECT_NEAR(static_cast<double>(static_cast<std::int8_t>(codes.data()[row])) * static_cast<double>(m.x), got,
+                  0.5001 * static_cast<double>(m.x))
+          << "code " << row;
     }
 }
 
@@ -172,23 +230,25 @@ TEST(StreamGroups, OtherNumbersOfRowsHaveNoKernelHere) {
   g.t = 1;
   EXPECT_TRUE(tiles_launch(g, false, card));
   EXPECT_FALSE(tiles_launch(g, true, card)) << "invariant results have one order of sums for any number of rows";
-  const Adapters adapters{};
-  EXPECT_FALSE(tiles_launch(g, false, card, {}, &adapters));
 }
 
 constexpr auto q4 = QUERN_Q4_Z128;
 // Rows of whole tiles and not, k with a part of a turn of a warp, rows that several warps share, and heads that begin at no multiple of 16 bytes.
 INSTANTIATE_TEST_SUITE_P(Formats, StreamGroups,
-                         testing::Values(Product{{QUERN_Q4_Z32}, 1088, 40}, Product{{QUERN_Q4_Z64}, 1088, 24, false}, Product{{q4}, 1408, 40},
-                                         Product{{q4}, 128, 16, false}, Product{{QUERN_Q8_Z128}, 1152, 24}, Product{{QUERN_Q8_128}, 640, 24, false},
-                                         Product{{QUERN_F8_128}, 1408, 24}, Product{{QUERN_F8_128}, 5248, 24, false}, Product{{QUERN_NF4_64}, 1088, 24},
+                         testing::Values(Product{{QUERN_Q4_Z32}, 1088, 40}, Product{{QUERN_Q4_Z64}, 1088, 24, false},
+                                         Product{{q4}, 1408, 40}, Product{{q4}, 128, 16, false}, Product{{QUERN_Q8_Z128}, 1152, 24},
+                                         Product{{QUERN_Q8_128}, 640, 24, false}, Product{{QUERN_F8_128}, 1408, 24},
+                                         Product{{QUERN_F8_128}, 5248, 24, false}, Product{{QUERN_NF4_64}, 1088, 24},
                                          Product{{QUERN_FP4_64}, 1216, 24, false}, Product{{q4}, 10368, 24, false}));
-INSTANTIATE_TEST_SUITE_P(Ends, StreamGroups,
-                         testing::Values(Product{{q4, q4}, 1408, 40, true, true}, Product{{q4, q4}, 384, 32, true, true, true},
-                                         Product{{q4}, 1152, 32, true, false, true}, Product{{QUERN_F8_128, QUERN_F8_128}, 5248, 32, true, true, true},
-                                         Product{{QUERN_NF4_64, QUERN_NF4_64}, 1088, 32, true, true}, Product{{q4}, 640, 32, true, false, true, true},
-                                         Product{{QUERN_FP4_64}, 320, 24, true, false, false, true},
-                                         Product{{q4, QUERN_Q8_Z128, QUERN_Q8_128}, 1408, 48}, Product{{QUERN_F8_128, q4, QUERN_F8_128}, 384, 32, false}));
+INSTANTIATE_TEST_SUITE_P(
+    Ends, StreamGroups,
+    testing::Values(Product{{q4, q4}, 1408, 40, true, true}, Product{{q4, q4}, 384, 32, true, true, true},
+                    Product{{q4}, 1152, 32, true, false, true}, Product{{QUERN_F8_128, QUERN_F8_128}, 5248, 32, true, true, true},
+                    Product{{QUERN_NF4_64, QUERN_NF4_64}, 1088, 32, true, true}, Product{{q4}, 640, 32, true, false, true, true},
+                    Product{{QUERN_FP4_64}, 320, 24, true, false, false, true}, Product{{q4}, 640, 40, true, false, false, false, true},
+                    Product{{QUERN_NF4_64, QUERN_NF4_64}, 576, 32, true, true, true, false, true},
+                    Product{{QUERN_F8_128}, 384, 24, false, false, false, true, true}, Product{{q4, QUERN_Q8_Z128, QUERN_Q8_128}, 1408, 48},
+                    Product{{QUERN_F8_128, q4, QUERN_F8_128}, 384, 32, false}));
 
 }  // namespace
 }  // namespace quern::cuda

@@ -118,10 +118,10 @@ std::optional<TilesLaunch> tiles_launch(const GemvParams& g, bool invariant, con
       p.rows = 0;
     }
   }
-  // Formats of files of their own have no tiles, and no kernels with adapters.
+  // Formats of files of their own have no tiles.
   const bool groups =
       std::any_of(g.part, g.part + g.parts, [](const GemvPart& part) { return is_group_format(static_cast<quern_dtype>(part.w.dtype)); });
-  if (groups && (!stream || adapters != nullptr)) return std::nullopt;
+  if (groups && !stream) return std::nullopt;
   if (!stream && tiles_fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit)
     return std::nullopt;
   if (adapters != nullptr && (!stream || raw.front.kind != front_none)) return std::nullopt;
