@@ -18,6 +18,12 @@ struct Adapter {
   float alpha;
 };
 
+/// No adapter of the pool has a higher rank.
+inline std::uint64_t most_rank_of(const Graph& graph, std::uint32_t pool, std::uint32_t weight) {
+  const Tensor& w = graph.values[weight].tensor;
+  return static_cast<std::uint64_t>(graph.values[pool].tensor.elements() / std::max<std::int64_t>(1, std::max(w.dims[0], w.last())));
+}
+
 class AdaptedGraph {
  public:
   using Refusal = sdk::fusion::Refusal;

@@ -22,12 +22,6 @@ constexpr int raw_floats = -2;  // f32, for weights of f16 and bf16
 constexpr std::uint64_t words_at = counter_bytes / 2, word_bytes = 8, most_parts = 3;
 constexpr std::uint64_t most_adapter_ranks = (counter_bytes - words_at - word_bytes) / word_bytes / most_parts;
 
-/// No adapter of the pool has a higher rank.
-std::uint64_t most_rank_of(const Graph& graph, std::uint32_t pool, std::uint32_t weight) {
-  const Tensor& w = graph.values[weight].tensor;
-  return static_cast<std::uint64_t>(graph.values[pool].tensor.elements() / std::max<std::int64_t>(1, std::max(w.dims[0], w.last())));
-}
-
 class FewRows : Fuser {
  public:
   FewRows(const AdaptedGraph& graph, std::uint32_t most_rows, const CardFacts& card) : Fuser(graph, card), most_rows_(most_rows) {
@@ -437,9 +431,8 @@ class FewRows : Fuser {
       input.front.bias = context.address(start.norm.bias);
       input.front.added = context.address(start.added);
       input.front.sum = context.address(start.sum);
-      if (invariant) return launch_invariant(p, launcher);
       if (by_rings && launch_rings(p, input, launcher)) return;
-      if (!raw && !adapted && !groups) return launch_gemv(p, false, launcher);
+      if (!raw && !adapted && !groups) return launch_gemv(p, invariant, launcher);
       const Adapters of_parts = adapted ? adapters(context, launcher) : Adapters{};
       if (!launch_tiles(p, false, launcher, input, adapted ? &of_parts : nullptr))
         throw Failure(QUERN_INTERNAL, "a product of one row was fused that has no kernel");
@@ -610,7 +603,7 @@ Refusal why_no_adapters(const Graph& graph, const Node& product, const Node& lor
 
 Schedule decode_schedule(const Graph& graph, const quern_graph* given, std::uint32_t most_rows, const CardFacts& card) {
   if (graph.source.symbols.empty()) return without_symbols(graph);  // Plan::schedule_for chooses by extents
-  if (most_rows > 1) return FewRows(AdaptedGraph(graph, "no kernel of several rows adds adapters to its product"), most_rows, card).run();
+  if (most_rows > 1) return FewRows(AdaptedGraph(graph, "no kernel of up to 8 rows adds adapters to its product"), most_rows, card).run();
   const auto adapted =
       std::make_shared<const AdaptedGraph>(graph, given, [&](const Graph& host, const Node& product, const Node& lora_matmul) {
         return why_no_adapters(host, product, lora_matmul, card);

@@ -70,9 +70,10 @@ void Plan::compile(const quern_graph* given, bool fuse, const CardFacts& card, s
     schedules.push_back(std::move(invariant));  // one for all runs: others would sum in other orders
   } else {
     unfused.other = no_schedule(graph, "rows", "kernels of several nodes are for other extents together").alone;
-    take(matrices ? wide_schedule(graph, card) : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),
+    take(matrices ? wide_schedule(graph, given, card)
+                  : no_schedule(graph, "product", "many rows need a card of compute capability 8.0 or newer"),
          unfused.many);
-    Schedule mixed = matrices ? mixed_schedule(graph, card) : Schedule{};
+    Schedule mixed = matrices ? mixed_schedule(graph, given, card) : Schedule{};
     Schedule of_one = decode_schedule(graph, given, 1, card);
     const bool few = !mixed.steps.empty() && mixed.least_rows <= 2, one = few && mixed.least_rows <= 1;
     const bool mixed_is_better = one && weights_alone(graph, mixed) < weights_alone(graph, of_one);

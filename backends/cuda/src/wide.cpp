@@ -13,10 +13,11 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
-constexpr std::uint32_t least_rows = 9;       // fewer have the decode schedules
-constexpr std::int64_t most_float_rows = 32;  // of weights of f16 and bf16, and of prompts: more have products of the library
-constexpr float glu_scale = 1.0f / 64;        // of f16 results: gate * up may be large, and f16 ends at 65504
-constexpr float gate_scale = 16;              // gate and up of f16 products are kept in f16, so many times smaller
+constexpr std::uint32_t least_rows = 9;             // fewer have the decode schedules
+constexpr std::int64_t most_float_rows = 32;        // of weights of f16 and bf16, and of prompts: more have products of the library
+constexpr std::uint64_t most_low_bytes = 32 << 20;  // of what adapters make of the rows of an operand
+constexpr float glu_scale = 1.0f / 64;              // of f16 results: gate * up may be large, and f16 ends at 65504
+constexpr float gate_scale = 16;                    // gate and up of f16 products are kept in f16, so many times smaller
 
 /// The form of an operand is its 16-bit type: 1 for f16, 0 for bf16.
 class ManyRows : Fuser {
@@ -150,10 +151,13 @@ class ManyRows : Fuser {
     return mixes() ? floats_ ? most_float_rows : most_mixed_rows : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max);
   }
   /// Those of the head may be other rows.
+  std::uint64_t rows_of(std::uint32_t value) const {
+    return serves_rows(value) ? most_rows() : static_cast<std::uint64_t>(tensor(value).dims[0]);
+  }
   std::uint64_t operand_bytes_of(std::uint32_t product, int) const override {
     const std::uint32_t value = graph_.nodes[product].inputs[0];
     const std::int64_t k = tensor(value).last();
-    const std::uint64_t rows = serves_rows(value) ? most_rows() : static_cast<std::uint64_t>(tensor(value).dims[0]);
+    const std::uint64_t rows = rows_of(value);
     return mixes() ? static_cast<std::uint64_t>(operand_bytes(static_cast<std::int64_t>(rows), k))
                    : rows * static_cast<std::uint64_t>(k) * 2;
   }
@@ -292,6 +296,39 @@ class ManyRows : Fuser {
     return {in.slot, in.k, in.scale, key.form == 1};
   }
 
+  /// What a step of products and the steps around it say of their adapters; `buffer` or `stored` has their results.
+  AdaptedProducts adapted_products(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, std::uint32_t stored,
+                                   float smaller) {
+    AdaptedProducts adapted{{}, operand_at(key), graph_.nodes[group.front()].inputs[0], none, buffer, stored, 0, mixes(), smaller};
+    std::uint64_t rank = 0;
+    for (const std::uint32_t n : group) {
+      const std::uint32_t weight = graph_.nodes[n].inputs[1];
+      const Adapter* adapter = adapted_.adapter_of(n);
+      adapted.products.push_back({weight, adapter});
+      if (adapter != nullptr) rank = std::max(rank, most_rank_of(graph_, adapter->pool, weight));
+    }
+    adapted.rank = static_cast<std::uint32_t>(rank);
+    if (adapted.any()) adapted.low = slot(rows_of(adapted.rows_of) * rank * group.size() * 4);
+    return adapted;
+  }
+  bool has_adapters(const std::vector<std::uint32_t>& group) const {
+    return std::ranges::any_of(group, [&](std::uint32_t n) { return adapted_.adapter_of(n) != nullptr; });
+  }
+  void emit_down(const AdaptedProducts& adapted, std::uint32_t node) {
+    if (!adapted.any()) return;
+    Step& step = add_step(node, {}, "adapters.down.cuda", adapted.reads());
+    step.extras = {adapted.in.slot, adapted.low};
+    step.emit = [adapted](const StepContext& context, Launcher& launcher) { adapted.launch_down(context, launcher); };
+  }
+  void emit_up(const AdaptedProducts& adapted, std::uint32_t node) {
+    if (!adapted.any()) return;
+    Step& step = add_step(node, {}, "adapters.up.cuda", adapted.reads());
+    step.extras = {adapted.low};
+    if (adapted.buffer != none) step.extras.push_back(adapted.buffer);
+    else step.reads.push_back(adapted.stored), step.writes = {adapted.stored};
+    step.emit = [adapted](const StepContext& context, Launcher& launcher) { adapted.launch_up(context, launcher); };
+  }
+
   /// Products of one operand into a buffer, side by side: one product where their 16-bit weights follow one another.
   /// `smaller` not 0: the buffer has f16, so many times smaller.
   void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel, float smaller = 0) {
@@ -303,10 +340,13 @@ class ManyRows : Fuser {
       weights.push_back(products.parts.back().weight);
     }
     if (!mixes()) schedule_.dense.push_back(weights);
+    const AdaptedProducts adapted = adapted_products(group, key, buffer, none, smaller);
+    emit_down(adapted, group.front());
     Step& step = add_step(group.front(), group, kernel, std::move(weights));
     step.reads.insert(step.reads.end(), {products.norm.value, products.norm.weight});
     step.extras = {products.in.slot, buffer, workspace_};
     step.emit = std::move(products);
+    emit_up(adapted, group.front());
   }
 
   void emit_products(std::uint32_t first) {
@@ -349,6 +389,8 @@ class ManyRows : Fuser {
     const OneProduct product{all_rows(first), operand_at(key), front_of(key), bias_of(first), sum.first,
                              sum.second,      sum.stored,      workspace_,    mixes()};
     if (!mixes()) schedule_.dense.push_back({node.inputs[1]});
+    const AdaptedProducts adapted = adapted_products({first}, key, none, sum.stored, 0);
+    emit_down(adapted, first);
     Step& step = add_step(first, {first}, mixes() ? "matmul.mixed" : "matmul.16",
                           {node.inputs[1], product.bias, sum.first, sum.second, product.norm.value, product.norm.weight});
     step.nodes.insert(step.nodes.end(), sum.nodes.begin(), sum.nodes.end());
@@ -357,6 +399,7 @@ class ManyRows : Fuser {
     step.writes = {sum.stored};
     step.extras = {product.in.slot, workspace_};
     step.emit = product;
+    emit_up(adapted, first);
   }
 
   /// Why two nodes are no gate and up of one operand whose gated activation is made with them.
@@ -387,7 +430,7 @@ class ManyRows : Fuser {
     const bool half = half_of(readers(root(graph_.nodes[glu.node].outputs[0])).front());
     out.filled = true;
     out.scale = half ? glu_scale : 1.0f;
-    if (mixes() && tensor(parts[0].weight).dtype == tensor(parts[1].weight).dtype) {
+    if (mixes() && tensor(parts[0].weight).dtype == tensor(parts[1].weight).dtype && !has_adapters(group)) {
       GluProducts products{parts, operand_at(key), front_of(key), graph_.nodes[gate].inputs[0], activation, out.slot, out.scale, half};
       Step& step =
           add_step(gate, group, "matmul.mixed.glu.cuda", {parts[0].weight, parts[1].weight, products.norm.value, products.norm.weight});
@@ -483,11 +526,11 @@ class ManyRows : Fuser {
   /// A schedule without steps, for a reason of the whole graph where a node itself has none.
   Schedule nothing(Refusal reason) {
     Schedule none_here;
-    none_here.alone = alone_in_all(graph_, [&](std::uint32_t n) {
+    none_here.alone = adapted_.in_host(alone_in_all(graph_, [&](std::uint32_t n) {
       if (graph_.nodes[n].op != QUERN_OP_MATMUL) return sdk::Alone{n, "product", reason};
       const Refusal own = symbol_ == none ? nullptr : why_no_product(n);
       return sdk::Alone{n, "product", own != nullptr ? own : reason};
-    });
+    }));
     return none_here;
   }
 
@@ -512,18 +555,35 @@ class ManyRows : Fuser {
   std::map<std::uint32_t, std::vector<std::uint32_t>> attention_of_queries_;  // by the product that makes them
 };
 
-AdaptedGraph as_given(const Graph& graph) { return AdaptedGraph(graph, "no kernel of many rows adds adapters to its product"); }
+/// Why products of many rows are no step with their adapters: those take the products' operand, of 16 bits, and round their own numbers to TF32,
+/// which is as exact as f16.
+Refusal why_no_adapters(const Graph& graph, const Node& product, const Node& lora_matmul, bool mixed) {
+  const Tensor &b = graph.values[product.inputs[1]].tensor, &x = graph.values[product.inputs[0]].tensor;
+  if (!lora_matmul.f16_allowed() || (!(mixed ? b.dtype != QUERN_BF16 : b.dtype == QUERN_F16) && !lora_matmul.bf16_allowed()))
+    return "its numerics allow no 16-bit activations";
+  if (mixed && !is_block(b.dtype)) return "products of few rows of 16-bit floats make their operand themselves";
+  if (b.rank != 2 || b.dims[0] % 8 != 0 || b.last() % 16 != 0)
+    return "the weights of its product have rows or columns that are no multiple of 8 and 16";
+  const std::uint64_t parts = 3, bytes = most_rank_of(graph, lora_matmul.inputs[1], product.inputs[1]) * parts * 4;
+  const bool room = x.dims[0] == 0 || bytes <= most_low_bytes / static_cast<std::uint64_t>(x.dims[0]);
+  return room ? nullptr : "its adapters may have higher ranks than a kernel has room for";
+}
+
+Schedule many_rows(const Graph& graph, const quern_graph* given, const CardFacts& card, bool mixed) {
+  if (graph.source.symbols.empty()) return without_symbols(graph);
+  const auto adapted =
+      std::make_shared<const AdaptedGraph>(graph, given, [&](const Graph& host, const Node& product, const Node& lora_matmul) {
+        return why_no_adapters(host, product, lora_matmul, mixed);
+      });
+  Schedule schedule = ManyRows(*adapted, card, mixed).run();
+  schedule.adapted = adapted;
+  return schedule;
+}
 
 }  // namespace
 
-Schedule wide_schedule(const Graph& graph, const CardFacts& card) {
-  if (graph.source.symbols.empty()) return without_symbols(graph);
-  return ManyRows(as_given(graph), card, false).run();
-}
+Schedule wide_schedule(const Graph& graph, const quern_graph* given, const CardFacts& card) { return many_rows(graph, given, card, false); }
 
-Schedule mixed_schedule(const Graph& graph, const CardFacts& card) {
-  if (graph.source.symbols.empty()) return without_symbols(graph);
-  return ManyRows(as_given(graph), card, true).run();
-}
+Schedule mixed_schedule(const Graph& graph, const quern_graph* given, const CardFacts& card) { return many_rows(graph, given, card, true); }
 
 }  // namespace quern::cuda

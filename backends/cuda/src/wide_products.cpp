@@ -65,6 +65,60 @@ void take_raw(MixedParams& p, const FrontNorm& norm, const StepContext& context)
 
 }  // namespace
 
+bool AdaptedProducts::any() const {
+  return std::ranges::any_of(products, [](const Product& product) { return product.adapter != nullptr; });
+}
+
+std::vector<std::uint32_t> AdaptedProducts::reads() const {
+  std::vector<std::uint32_t> values;
+  for (const Product& product : products)
+    if (product.adapter != nullptr) values.insert(values.end(), {product.adapter->pool, product.adapter->table, product.adapter->slot});
+  return values;
+}
+
+AdaptedRows AdaptedProducts::params(const StepContext& context, Launcher& launcher) const {
+  AdaptedRows p{};
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const std::int64_t n = context.tensor(products[i].weight).dims[0];
+    p.y_first[i] = p.y_row;
+    p.y_row += n;
+    if (products[i].adapter == nullptr) continue;
+    const Adapter& adapter = *products[i].adapter;
+    const Tensor &pool = context.tensor(adapter.pool), &table = context.tensor(adapter.table), &slot = context.tensor(adapter.slot);
+    p.part[i] = {pool.data, table.data, slot.data, static_cast<int>(pool.dtype), pool.elements(), table.dims[0], 0, n, adapter.alpha};
+    p.slot_step[i] = slot.strides[0];
+  }
+  p.t = context.tensor(rows_of).dims[0];
+  p.x = context.extra(in.slot);
+  p.half = in.half ? 1 : 0;
+  p.columns = room_of(mixed, p.t);
+  p.k = in.k;
+  p.x_scale = 1.0f / in.scale;
+  p.low = context.extra(low);
+  p.pitch = rank;
+  p.y = buffer == QUERN_NONE ? context.tensor(stored).data : context.extra(buffer);
+  p.y16 = smaller != 0 ? 1 : 0;
+  p.y_scale = smaller != 0 ? 1.0f / smaller : 1.0f;
+  p.faults = launcher.faults();
+  return p;
+}
+
+void AdaptedProducts::launch_down(const StepContext& context, Launcher& launcher) const {
+  constexpr std::int64_t most_groups = 8;  // a pool of many adapters has room for many more ranks than each has
+  const AdaptedRows p = params(context, launcher);
+  const std::int64_t groups = std::min<std::int64_t>((rank + lora_tile_ranks - 1) / lora_tile_ranks, most_groups);
+  launcher.launch(kernels::adapters_down, {groups, (p.t + lora_tile_rows - 1) / lora_tile_rows, std::ssize(products)}, 256, p);
+}
+
+void AdaptedProducts::launch_up(const StepContext& context, Launcher& launcher) const {
+  const AdaptedRows p = params(context, launcher);
+  std::int64_t widest = 0;
+  for (const AdapterPart& part : p.part) widest = std::max<std::int64_t>(widest, part.rows);
+  launcher.launch(kernels::adapters_up,
+                  {(widest + lora_up_columns - 1) / lora_up_columns, (p.t + lora_tile_rows - 1) / lora_tile_rows, std::ssize(products)},
+                  256, p);
+}
+
 void SideBySide::operator()(const StepContext& context, Launcher& launcher) const {
   const std::int64_t m = context.tensor(rows_of).dims[0];
   if (mixed) {

@@ -1,6 +1,8 @@
 // Products of the schedule of many rows as its steps launch them: in 16 bits by copies of the weights, or by kernels/mixed.cu.
 #pragma once
 
+#include "adapted_graph.hpp"
+#include "kernels/lora.hpp"
 #include "ops/mixed.hpp"
 #include "schedule.hpp"
 
@@ -26,6 +28,28 @@ struct FrontNorm {
   std::uint32_t value = QUERN_NONE, weight = QUERN_NONE;
   float offset = 0, epsilon = 0;
   bool settles = false;
+};
+
+/// The adapters of products of one operand, whose results lie side by side or are one value: what A makes, before the products, and what B adds
+/// to their results, in place. See kernels/lora_rows.cu.
+struct AdaptedProducts {
+  struct Product {
+    std::uint32_t weight;
+    const Adapter* adapter;  // or null
+  };
+  std::vector<Product> products;
+  OperandAt in;
+  std::uint32_t rows_of, low;          // low: a slot
+  std::uint32_t buffer, stored, rank;  // buffer: a slot, or none: `stored` has the results. No adapter has a higher rank
+  bool mixed;
+  float smaller;  // as of SideBySide
+  bool any() const;
+  std::vector<std::uint32_t> reads() const;
+  void launch_down(const StepContext& context, Launcher& launcher) const;
+  void launch_up(const StepContext& context, Launcher& launcher) const;
+
+ private:
+  AdaptedRows params(const StepContext& context, Launcher& launcher) const;
 };
 
 /// Products of one operand into a buffer, side by side: one product where their 16-bit weights follow one another.

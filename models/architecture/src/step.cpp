@@ -97,9 +97,10 @@ class StepBuilder final : public LayerContext {
                                                     {4 * sizeof(std::int32_t), sizeof(std::int32_t)},
                                                     adapted.table_first * 4 * sizeof(std::int32_t)),
                                 .slot = graph.value(x).shape[0].symbol == step.outputs ? step.output_adapter : step.row_adapter};
-    graph::NodeOptions exact = node(found->first + ".adapter");
-    exact.conversions = QUERN_CONVERT_NONE;
-    return ops::lora_matmul(graph, in, y, adapted.product.outputs, 1, std::move(exact));
+    graph::NodeOptions how = node(found->first + ".adapter");
+    // An adapter has no weights of few bits, beside which activations in int8 are good enough.
+    how.conversions &= QUERN_CONVERT_TF32 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
+    return ops::lora_matmul(graph, in, y, adapted.product.outputs, 1, std::move(how));
   }
 
   void add_adapters() {

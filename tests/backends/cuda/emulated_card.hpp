@@ -145,6 +145,8 @@ T __ldcg(const T* p) {
 }
 inline void store_word(u64* p, u64 v) { std::atomic_ref(*p).store(v); }
 inline u64 load_word(const u64* p) { return std::atomic_ref(*const_cast<u64*>(p)).load(); }
+inline u32 atomicAdd(u32* p, u32 v) { return std::atomic_ref(*p).fetch_add(v); }
+inline void __threadfence_block() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 /// Counts to `last` and begins anew.
 inline u32 atomicInc(u32* p, u32 last) {
   std::atomic_ref count(*p);
@@ -287,6 +289,33 @@ inline u32 picked(u32 low, u32 high, u32 which) {
   }
   return result;
 }
+/// d = a b + c for 16 x `depth` and `depth` x 8 codes; a register has four of them.
+template <bool UNSIGNED>
+void emulated_codes(int* d, const u32* a, const u32* b, int depth, int c) {
+  const u32 shown[] = {a[0], a[1], depth == 32 ? a[2] : 0, depth == 32 ? a[3] : 0, b[0], depth == 32 ? b[1] : 0};
+  EmulatedWarp& warp = EmulatedWarp::own();
+  warp.exchange(shown, 6, [&] {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const auto of = [&](int group, int k, int i) { return static_cast<u32>(warp.values[group * 4 + k % 16 / 4][i]) >> k % 4 * 8 & 0xffu; };
+    for (int e = 0; e < 4; ++e) {
+      const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+      d[e] = c;
+      for (int k = 0; k < depth; ++k) {
+        const u32 code = of(row % 8, k, row / 8 + k / 16 * 2);
+        d[e] += (UNSIGNED ? static_cast<int>(code) : static_cast<i8>(code)) * static_cast<i8>(of(column, k, 4 + k / 16));
+      }
+    }
+  });
+}
+template <bool UNSIGNED>
+void multiply_codes32(int* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1, int c) {
+  const u32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
+  emulated_codes<UNSIGNED>(d, a, b, 32, c);
+}
+inline void multiply_codes16(int* d, u32 a0, u32 a1, u32 b0) {
+  const u32 a[] = {a0, a1};
+  emulated_codes<false>(d, a, &b0, 16, 0);
+}
 
 #ifdef EMULATED_BULK_COPIES
 /// A block's shared memory, all that a card gives one.
@@ -337,12 +366,12 @@ inline void meet_at(int barrier, int count) {
 
 /// Runs a kernel block by block.
 template <class Params>
-void run_emulated(void (*kernel)(Params), u32 columns, u32 rows, const Params& params, u32 block_threads = 256) {
+void run_emulated(void (*kernel)(Params), u32 columns, u32 rows, const Params& params, u32 block_threads = 256, u32 layers = 1) {
   blockDim = {block_threads, 1, 1};
   emulated_block.emplace(block_threads);
-  gridDim = {columns, rows, 1};
-  for (u32 block = 0; block < columns * rows; ++block) {
-    blockIdx = {block % columns, block / columns, 0};
+  gridDim = {columns, rows, layers};
+  for (u32 block = 0; block < columns * rows * layers; ++block) {
+    blockIdx = {block % columns, block / columns % rows, block / columns / rows};
     std::vector<std::thread> threads;
     for (u32 t = 0; t < block_threads; ++t)
       threads.emplace_back([&, t] {

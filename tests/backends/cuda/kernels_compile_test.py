@@ -23,9 +23,10 @@ HOT = re.compile(r"^(mixed_\w+|kquants_\w+|rings|rings_general|stream_1|stream_s
 # of 512 threads, 128 registers each, in memory (12 to 52 bytes for sm_75 and sm_86); smaller blocks have not been measured on such a card.
 GEMV_FROM = re.compile(r"^sm_(9|1)\d")
 GEMV_BYTES = 64
-# Products of 32 rows keep a few pointers in memory, read once for 256 elements of k; stream_general_1 keeps two words over its front. Three kinds of
-# stream_adapted keep up to twelve words, read once a tile.
-MIXED_BYTES = {"mixed_32": 8, "stream_general_1": 8, "stream_adapted_quantise_1": 32, "stream_adapted_general_1": 48, "stream_adapted_general_quantise_1": 48}
+# Products of 32 rows keep a few pointers in memory, read once for 256 elements of k; stream_general_1 keeps two words over its front, and
+# tiles_8 (sm_100) two of a stage. Three kinds of stream_adapted keep up to twelve words, read once a tile.
+MIXED_BYTES = {"mixed_32": 8, "stream_general_1": 8, "tiles_8": 8, "stream_adapted_quantise_1": 32, "stream_adapted_general_1": 48,
+               "stream_adapted_general_quantise_1": 48}
 # Products of warpgroups run on while their warps do: the assembler says where it makes them wait instead, in a line of its own.
 SERIAL = re.compile(r"wgmma.* serialized .*function '(\w+)'")
 # A multiprocessor has 65,536 registers, given in steps of 8 a thread. These leave room for a second block, of the same kernel or the next.

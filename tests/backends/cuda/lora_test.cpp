@@ -1,6 +1,7 @@
 // lora_matmul's kernels (lora.cu) over a card in plain C++ (emulated_card.hpp): what they compute, for every way to lie in memory, and that a row has
 // the same bits alone, in a tile of rows of one adapter, and in one of several. And what adapters are in the products of one row (adapters.cuh).
 #include <lora.cu>
+#include <lora_rows.cu>
 
 #include <gtest/gtest.h>
 
@@ -97,6 +98,17 @@ struct Adapted {
     }
     return sum;  // alpha times scale is 1
   }
+  /// The sum of the sizes of what B multiplies.
+  double size(const Shape2& s, i64 t, i64 n) const {
+    const int* row = &table[slots[t] * 4];
+    double sum = 0;
+    for (i64 r = 0; r < row[2]; ++r) {
+      double h = 0;
+      for (i64 i = 0; i < s.k; ++i) h += static_cast<double>(pool[row[0] + r * s.k + i]) * static_cast<double>(x[t * s.k + i]);
+      sum += std::fabs(h * static_cast<double>(pool[row[1] + n * row[2] + r]));
+    }
+    return sum;
+  }
 };
 
 /// Numbers are eighths and sums of their products exact in f32, so results are exact, whatever the order.
@@ -144,12 +156,15 @@ void add_low_to_row(ProductParams p) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   find_adapters(p.q, s, p.k, thread);
   __syncthreads();
+  if (warp == 0) take_low(p.q, s, lane);
+  __syncthreads();  // here threads that wait without it would take all processors
+  wait_for_low(s);
   for (int part = 0; part < 3; ++part)
     for (int output = static_cast<int>(blockIdx.x) * 8 + warp; output < p.outputs; output += static_cast<int>(gridDim.x) * 8) {
       const float y = warp_sum(times_low(p.q, s, part, output, lane, row_of_b(p.q, s, part, output, lane)));
       if (lane == 0) at<float>(p.y)[part * p.outputs + output] = y;
     }
-  leave_words(p.q, s, gridDim.x * 8, lane);
+  leave_words(p.q, s, 8, lane);
 }
 
 /// A row of three products of one operand, each with a pool of its own, the last without adapters.
@@ -212,6 +227,74 @@ TEST(CudaLora, ProductsOfOneRowAddWhatTheirBlocksMake) {
       EXPECT_EQ(row.count, 0u);
       EXPECT_EQ(row.words, std::vector<u64>(row.words.size())) << "they stay zeros for the next step";
     }
+}
+
+/// Rows of two products of one operand, the first without adapters, side by side: of f32, or of f16 and 16 times smaller.
+struct AdaptedTile {
+  Adapted of;
+  std::vector<float> y, low;
+  std::vector<u16> y16, operand;
+  AdaptedRows p{};
+  static constexpr i64 other = 8;  // outputs of the first product
+
+  AdaptedTile(const Shape2& s, std::vector<int> slots, bool half_results, int columns) : of(s, std::move(slots)) {
+    const LoraParams& from = of.p;
+    const i64 rows = from.rows, width = other + s.n;
+    p.part[1] = {from.pool, from.table, from.slot.data, from.pool_dtype, from.pool_count, from.slots, 0, s.n, from.alpha};
+    p.slot_step[1] = 4;
+    p.half = s.dtype == F16, p.columns = columns, p.k = s.k, p.t = rows, p.x_scale = 1;
+    p.x = reinterpret_cast<Address>(of.x16.data());
+    if (columns != 0) {
+      operand.assign(static_cast<std::size_t>(columns * OPERAND_PITCH / 2 * s.k / 256), 0x7fff);  // NaN between rows
+      for (i64 t = 0; t < rows; ++t)
+        for (i64 i = 0; i < s.k; ++i)
+          operand[(operand_row(t, columns, s.k / 256) + i / 256 * columns * OPERAND_PITCH + swizzled_chunk(static_cast<int>(i % 256 / 8))) /
+                      2 +
+                  i % 8] = of.x16[t * s.k + i];
+      p.x = reinterpret_cast<Address>(operand.data());
+    }
+    p.pitch = 20;
+    low.assign(2 * rows * p.pitch, std::numeric_limits<float>::quiet_NaN());
+    p.low = reinterpret_cast<Address>(low.data());
+    for (i64 t = 0; t < rows; ++t)
+      for (i64 n = 0; n < width; ++n) y.push_back(n < other ? 5.0f : of.base[t * s.n + n - other]);
+    for (const float f : y) y16.push_back(to_half(f / 16));
+    p.y = half_results ? reinterpret_cast<Address>(y16.data()) : reinterpret_cast<Address>(y.data());
+    p.y16 = half_results, p.y_row = width, p.y_first[1] = other, p.y_scale = half_results ? 1.0f / 16 : 1.0f;
+    p.faults = reinterpret_cast<Address>(&of.fault);
+  }
+  void run() {
+    const u32 tiles = static_cast<u32>((p.t + lora_tile_rows - 1) / lora_tile_rows);
+    run_emulated(adapters_down, 1, tiles, p, 256, 2);
+    run_emulated(adapters_up, static_cast<u32>((p.part[1].rows + lora_up_columns - 1) / lora_up_columns), tiles, p, 256, 2);
+  }
+};
+
+/// TF32 holds A, B and x here. Each number that A makes is rounded to 11 bits, so is off by 2^-11 of itself; f16 results are too, at last.
+void expect_rows(const Shape2& s, const std::vector<int>& slots, bool half_results, int columns) {
+  SCOPED_TRACE(testing::Message() << "k " << s.k << ", n " << s.n << ", dtype " << s.dtype << ", columns " << columns);
+  AdaptedTile tile(s, slots, half_results, columns);
+  tile.run();
+  for (i64 t = 0; t < std::ssize(slots); ++t)
+    for (i64 n = -AdaptedTile::other; n < s.n; ++n) {
+      const i64 at = t * tile.p.y_row + AdaptedTile::other + n;
+      const double y = half_results ? 16.0 * static_cast<double>(from_half(tile.y16[at])) : static_cast<double>(tile.y[at]);
+      if (n < 0 || slots[t] < 0 || slots[t] == stray) {
+        ASSERT_EQ(y, n < 0 ? 5.0 : static_cast<double>(tile.of.base[t * s.n + n])) << "row " << t << ", output " << n;
+        continue;
+      }
+      const double wanted = tile.of.wanted(s, t, n),
+                   bound = tile.of.size(s, t, n) / 2048 + (half_results ? std::fabs(wanted) / 1024 : 1e-5);
+      ASSERT_NEAR(y, wanted, bound) << "row " << t << ", output " << n;
+    }
+  EXPECT_EQ(tile.of.fault != 0, std::ranges::count(slots, stray) > 0);
+}
+
+TEST(CudaLora, ProductsOfManyRowsAddWhatTheAdaptersOfTheirRowsGive) {
+  std::vector<int> mixed = {0, 1, 2, none, 1, 1, 1, 1, 2, stray, 0, 1, 1, 2, 2, 2, none, 1};
+  expect_rows({80, 40, F16, 8, false}, mixed, false, 0);
+  expect_rows({80, 520, BF16, 3, false}, {1, 1, 1}, true, 0);
+  expect_rows({512, 24, F16, 8, false}, {1, 2, 1, none, 0, 0, 1}, false, 8);
 }
 
 TEST(CudaLora, ARowHasTheSameBitsAloneAndInATile) {

@@ -2,9 +2,13 @@
 //
 //   low      scale A x, one number a rank. A block of the product makes its share of them, in f32, before its own tiles. So factors and
 //            whatever else comes behind the dot product are the product's own
-//   words    a number goes to all blocks as a word of 64 bits, which is not 0: a reader asks for it until it is there. What a block waits for
-//            is made by blocks of lower numbers, or its own before it waits; blocks start in the order of their numbers
-//   zeros    when all warps have left, the last one makes the words zeros again; the next kernel writes words after its wait for this one
+//
+//   words    a number goes to all blocks as a word of 64 bits, which is not 0. One warp of a block asks for each word until it is there, and
+//            puts it into shared memory. Many warps would wait for one line of the cache
+//
+//   order    what a block waits for is made by blocks of lower numbers, or its own before it waits. Blocks start in the order of their numbers
+//
+//   zeros    when all blocks have left, the last one makes the words zeros again. The next kernel writes words after its wait for this one
 #pragma once
 #include "prelude.cuh"
 
@@ -29,23 +33,31 @@ DEV u64 load_word(const u64* p) {
 }
 #endif
 
+enum { KEPT_RANKS = 128 };  // of each part, in shared memory; further ones are asked for again and again
 struct AdaptersShared {
   Adapter of[3];  // of the row, a part each; rank 0: none
   float sums[32];
+  float low[3][KEPT_RANKS];
+  u32 taken, left;  // 1: low is there; warps that have left
 };
 
+/// The adapter in a slot, of rank 0 where a row has none; whether it should have one.
+DEV bool find_adapter(const AdapterPart& part, int slot, int k, Adapter& found) {
+  found = {0, 0, 0, 0.0f};
+  if (!part.table || slot == -1) return false;
+  bool stray = slot < 0 || slot >= part.slots;
+  if (!stray) stray = !read_adapter(at<const int>(part.table) + (i64)slot * 4, part.alpha, k, part.rows, part.pool_count, found);
+  if (stray) found.rank = 0;
+  return stray;
+}
 /// Threads 0 to 2 look for the adapter of a part each. A row without one has a rank of 0, one that should have one too.
 DEV void find_adapters(const Adapters& q, AdaptersShared& s, int k, int thread) {
   if (thread >= 3) return;
+  if (thread == 0) s.taken = s.left = 0;
   const AdapterPart& part = q.part[thread];
-  Adapter found = {0, 0, 0, 0.0f};
-  if (part.table) {
-    const int slot = *at<const int>(part.slot);
-    bool stray = slot < -1 || slot >= part.slots;
-    if (!stray && slot >= 0) stray = !read_adapter(at<const int>(part.table) + (i64)slot * 4, part.alpha, k, part.rows, part.pool_count, found);
-    if (stray) found.rank = 0;
-    if (stray && blockIdx.x == 0) raise_fault(q.faults);
-  }
+  Adapter found;
+  const bool stray = find_adapter(part, part.table ? *at<const int>(part.slot) : -1, k, found);
+  if (stray && blockIdx.x == 0) raise_fault(q.faults);
   s.of[thread] = found;
 }
 
@@ -126,22 +138,40 @@ DEV float row_of_b(const Adapters& q, const AdaptersShared& s, int part, int out
   if (r >= s.of[part].rank || row >= of.rows) return 0.0f;
   return load_float(at<const void>(of.pool), of.pool_dtype, s.of[part].b + row * s.of[part].rank + r);
 }
+/// One warp of a block comes here behind its first dot products, whichever these are: others wait for it.
+DEV void take_low(const Adapters& q, AdaptersShared& s, int lane) {
+  volatile u32& taken = s.taken;
+  if (taken) return;
+  for (int part = 0; part < 3; ++part)
+    for (int r = lane; r < min((int)s.of[part].rank, (int)KEPT_RANKS); r += 32) s.low[part][r] = low_of(q, part, r);
+  __threadfence_block();
+  __syncwarp();
+  if (lane == 0) taken = 1;
+  __syncwarp();
+}
+/// All others before times_low().
+DEV void wait_for_low(const AdaptersShared& s) {
+  const volatile u32& taken = s.taken;
+  while (!taken) {}
+  __threadfence_block();
+}
 /// A lane's part of B low of that output. `first`: its element of the first 32.
 DEV float times_low(const Adapters& q, const AdaptersShared& s, int part, int output, int lane, float first) {
   const int rank = (int)s.of[part].rank;
-  float sum = lane < rank ? first * low_of(q, part, lane) : 0.0f;
+  float sum = lane < rank ? first * s.low[part][lane] : 0.0f;
 #pragma unroll 1
-  for (int r = lane + 32; r < rank; r += 32) sum = fmaf(row_of_b(q, s, part, output, r), low_of(q, part, r), sum);
+  for (int r = lane + 32; r < rank; r += 32) sum = fmaf(row_of_b(q, s, part, output, r), r < KEPT_RANKS ? s.low[part][r] : low_of(q, part, r), sum);
   return sum;
 }
 
-/// A warp has read its last word. `warps`: of the whole grid that come here; the last one makes all words zeros.
-DEV void leave_words(const Adapters& q, const AdaptersShared& s, u32 warps, int lane) {
+/// A warp has read its last number of low. `warps`: of a block that come here.
+DEV void leave_words(const Adapters& q, AdaptersShared& s, u32 warps, int lane) {
   i64 r;
   if (part_of_rank(s, 0, r) == 3) return;  // there are none
   __syncwarp();
-  const u32 before = __shfl_sync(~0u, lane == 0 ? atomicInc(at<u32>(q.count), warps - 1) : 0u, 0);
-  if (before != warps - 1) return;
+  u32 last = 0;
+  if (lane == 0) last = atomicAdd(&s.left, 1u) == warps - 1 && atomicInc(at<u32>(q.count), gridDim.x - 1) == gridDim.x - 1;
+  if (!__shfl_sync(~0u, last, 0)) return;
   for (int part = 0; part < 3; ++part)
     for (i64 i = lane; i < s.of[part].rank; i += 32) store_word(at<u64>(q.words) + (i64)part * q.most_rank + i, 0);
 }

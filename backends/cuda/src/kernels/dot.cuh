@@ -180,3 +180,10 @@ template <int F, int T> DEV void item_dot(const Raw& r, const Input* x, int lane
     }
   }
 }
+
+/// What the lanes of a warp have of one output, in the order of tiles.cu: four neighbours first.
+DEV float sum_of_lanes(float v) {
+#pragma unroll
+  for (int o = 1; o < 32; o <<= 1) v += __shfl_xor_sync(~0u, v, o);
+  return v;
+}

@@ -70,7 +70,7 @@ template <int F, int G, int NT> DEV void kquants(const MixedParams& p, char* mem
 #define KQUANTS(F, G, NT)
 #endif
 #define KQUANTS_OF(name, F, G, columns, NT) \
-  extern "C" __global__ void __launch_bounds__(32 * mixed_most_warps(columns), 1) \
+  extern "C" __global__ void __launch_bounds__(32 * kquants_most_warps(columns), columns < 32 ? 2 : 1) \
       kquants_##columns##name(const __grid_constant__ MixedParams p) { KQUANTS(F, G, NT) }
 /// Kernels of weights of F, and of G beside it.
 #define KQUANTS_KERNELS(name, F, G) \

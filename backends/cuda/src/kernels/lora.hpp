@@ -21,6 +21,24 @@ struct LoraParams {
   Live live;
   Address faults;
 };
+constexpr int lora_tile_rows = 16, lora_tile_ranks = 16;  // of a block of adapters_down
+constexpr int lora_up_columns = 512;                      // of a block of adapters_up: 64 a warp
+/// The adapters of products that share an operand, of many rows: see lora_rows.cu.
+struct AdaptedRows {
+  AdapterPart part[3];
+  long long slot_step[3];  // bytes from a row's slot to the next one's
+  Address x;               // 16 bits [t][k] or, with columns, see operand.cuh
+  int half, columns;       // f16, else bf16
+  long long k, t;
+  float x_scale;  // of what is stored in x
+  Address low;    // f32 [parts][t][pitch]
+  long long pitch;
+  Address y;  // rows of y_row, of f32, or of f16 times y_scale
+  int y16;
+  long long y_row, y_first[3];  // y_first: where a part begins in a row
+  float y_scale;
+  Address faults;
+};
 /// dpool of one adapter, or zeros for all of it.
 struct LoraPoolParams {
   LoraParams lora;

@@ -1,4 +1,5 @@
-// Products on the matrix units with f32 sums: m16n8k16 in bf16 or f16, m16n8k8 in TF32, and the loads that feed them. Capability 8.0 and newer.
+// Products on the matrix units with f32 sums (m16n8k16 in bf16 or f16, m16n8k8 in TF32), those of int8 codes, and the loads that feed them.
+// Capability 8.0 and newer.
 #pragma once
 #include "prelude.cuh"
 
@@ -35,6 +36,20 @@ DEV void copy_async(u32 to, const void* from, int bytes) {
 DEV void copy_word_async(u32 to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory"); }
 DEV void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> DEV void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+/// d = a b + c of 16 x 32 and 32 x 8 codes; A is u8 (UNSIGNED) or s8.
+template <bool UNSIGNED> DEV void multiply_codes32(int* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1, int c) {
+  if (UNSIGNED)
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(c));
+  else
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(c));
+}
+/// d = a b of 16 x 16 and 16 x 8 codes, s8.
+DEV void multiply_codes16(int* d, u32 a0, u32 a1, u32 b0) {
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a0), "r"(a1), "r"(b0), "r"(0));
+}
 #endif
 
 DEV u32 pack_half(float lo, float hi) {

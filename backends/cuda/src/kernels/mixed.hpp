@@ -7,6 +7,10 @@ namespace quern::cuda {
 
 /// Of a block: with up to 32 columns a warp has 168 registers for each thread, with more 255.
 constexpr int mixed_most_warps(int columns) { return columns > 32 ? 8 : 12; }
+/// Of a block of kquants_rows.cuh, two of which are on a multiprocessor where columns are below 32: with up to 8 columns a thread has 128 registers.
+constexpr int kquants_most_warps(int columns) {
+  return columns <= 8 ? 8 : columns < 32 ? mixed_most_warps(columns) / 2 : mixed_most_warps(columns);
+}
 constexpr int mixed_barrier_bytes = 128;  // barriers, and of a row's sums of squares
 /// Of a warp's ring, for weights with codes of eight bits or of fewer: two stages at least (kquants_formats.cuh).
 constexpr int kquants_ring_bytes(bool wide) { return wide ? 8704 : 6912; }

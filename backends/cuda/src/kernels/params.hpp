@@ -174,6 +174,7 @@ struct TilesParams {
   int subtiles;  // 16 rows each, that a block works on one after another, or that give 32 outputs to quantise; of stream_1 all there are
   int groups;    // of stream_quantise_1: so many times
   int chunk, chunks;  // elements of k in a stage; stages of one subtile
+  int share;          // elements of k that are summed by themselves, before the next; of tiles.cu whole chunks, or all
   int stages;         // in shared memory, at most 8
   int stage_bytes, stage_offset;
   // Of stream.cu alone: activations that every block quantises itself, in place of g.x, f32 [k]; 0: those of g.x.

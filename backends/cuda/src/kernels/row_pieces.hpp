@@ -27,7 +27,7 @@ constexpr RowPieces row_pieces(int dtype) {
 constexpr int tiles_rows = 16;  // of a tile of tiles.cu and stream.cu
 constexpr int tiles_warps = 8;  // that compute: of a block, of stream.cu of a team
 constexpr int tiles_most_stages = 8;
-constexpr int tiles_fixed_bytes = 9728;  // of shared memory before activations: room for TilesShared and StreamShared
+constexpr int tiles_fixed_bytes = 9984;  // of shared memory before activations: room for TilesShared and StreamShared
 /// The class of the distance of rows of tiles.cu in shared memory.
 constexpr int tiles_apart(int dtype) {
   switch (dtype) {

@@ -61,9 +61,10 @@ template <int F> DEV Place staged(const TilesParams::Pieces& q, const char* stag
   return l;
 }
 
-/// Adds the dot products of two rows of a stage whose first row is `row` of its matrix: the warp's turns `share`, `share` + `shares` and so on.
+/// Adds the dot products of two rows of a stage whose first row is `row` of its matrix: those of the `share`-th
+/// p.share elements of k, in turns of the warp.
 template <int F>
-DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int share, int shares, int r, u32 row, const char* stage,
+DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int share, int r, u32 row, const char* stage,
                     const char* codes, const char* meta, float (*acc)[1]) {
   typedef Item<F> S;
   const int lane = threadIdx.x & 31, c = lane & 3;
@@ -76,9 +77,10 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int shar
              *q3 = codes + swizzled(t + apart + 1);
   const char* m = meta + t / 2 * 8;
   const GroupDot<F> dot((u32)p.g.t - 1);
+  const int first = share * p.share / S::elements, last = min(items, first + p.share / S::elements);
 #pragma unroll 1
-  for (int s = share, item = lane + 32 * share; item < items; s += shares, item += 32 * shares) {
-    const int on = s * 32 * S::elements;
+  for (int item = first + lane; item < last; item += 32) {
+    const int s = item >> 5, on = s * 32 * S::elements;
     Input x[1];
     x[0].q[0] = *reinterpret_cast<const uint4*>(q0 + on);
     x[0].q[1] = *reinterpret_cast<const uint4*>(q1 + on);
@@ -175,9 +177,9 @@ template <bool GENERAL> DEV float addend_of(const GemvParams& g, const GemvPart&
 }
 /// Gate and up, or one result, as they are stored.
 template <bool GENERAL> DEV float made_of(const GemvParams& g, float a, float b, float addend) {
-  if (!GENERAL) return (g.glu ? SILU(a) * b : a) + addend;
+  if (!GENERAL) return (g.glu ? __fmul_rn(SILU(a), b) : a) + addend;
   const float y = other_gate(g.glu ? a : a + addend, g.activation);
-  return g.glu ? y * b + addend : y;
+  return g.glu ? __fmul_rn(y, b) + addend : y;
 }
 DEV float shared_sum(const float* parts, int count) {
   float v = parts[0];
@@ -258,7 +260,7 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = fals
           of_other = row_of_b(adapters, s.adapters, part + other, row + r + 1 - other, lane);
         }
         barrier_wait(&full[slot], parity);
-#define CALL(F) stage_dots<F>(p, p.pieces[part], share, shares, r, row, stages + slot * p.stage_bytes, codes, meta, acc)
+#define CALL(F) stage_dots<F>(p, p.pieces[part], share, r, row, stages + slot * p.stage_bytes, codes, meta, acc)
         FOR_FORMAT(q.w.dtype)
 #undef CALL
         __syncwarp();
@@ -267,12 +269,14 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = fals
           slot = 0;
           parity ^= 1;
         }
+        if (ADAPTED && threadIdx.x < 32) take_low(adapters, s.adapters, lane);
         if (ADAPTED && share == 0) {
+          wait_for_low(s.adapters);
           acc[0][0] += times_low(adapters, s.adapters, part, row + r, lane, of_own);
           acc[1][0] += times_low(adapters, s.adapters, part + other, row + r + 1 - other, lane, of_other);
         }
-        a = warp_sum(acc[0][0]);
-        b = warp_sum(acc[1][0]);
+        a = sum_of_lanes(acc[0][0]);
+        b = sum_of_lanes(acc[1][0]);
         acc[0][0] = acc[1][0] = 0.0f;
         if ((QUANTISES || shares > 1) && lane == 0) {
           float(*sums)[WARPS] = s.sums[odd][team][tile] + chunk * outputs + r;
@@ -289,8 +293,8 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = fals
         }
       }
       if (!makes) continue;
-      a *= factor();
-      b *= factor();
+      a = __fmul_rn(a, factor());  // rounded here, as in tiles.cu: a row has the same bits in both
+      b = __fmul_rn(b, factor());
       const float y = made_of<GENERAL>(g, g.glu || lane == 0 || shares > 1 ? a : b, b, addend);
       if (q.y) at<float>(q.y)[output] = y;
     }
@@ -300,7 +304,7 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = fals
     if (threadIdx.x >= 32 || out_group >= g.part[0].rows / 32) continue;
     // The group's outputs are those of its tiles, 16 or, under glu, 8 each.
     float(*sums)[WARPS] = g.glu ? s.sums[odd][lane >> 4][lane >> 3 & 1] + (lane & 7) : s.sums[odd][lane >> 4][0] + (lane & 15);
-    const float a = shared_sum(sums[0], shares) * factor(), b = g.glu ? shared_sum(sums[ROWS / 2], shares) * factor() : 0.0f;
+    const float a = __fmul_rn(shared_sum(sums[0], shares), factor()), b = g.glu ? __fmul_rn(shared_sum(sums[ROWS / 2], shares), factor()) : 0.0f;
     const float v = made_of<GENERAL>(g, a, b, addend_of<GENERAL>(g, g.part[0], output));
     if (g.part[0].y) at<float>(g.part[0].y)[output] = v;
     const float weight = g.out_weight ? at<const float>(g.out_weight)[output] + g.out_offset : 1.0f;
@@ -310,13 +314,13 @@ template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = fals
       if (lane == 0) at<float>(g.out.sums)[out_group] = squares;
     }
   }
-  if (ADAPTED) leave_words(adapters, s.adapters, gridDim.x * TEAMS * WARPS, lane);
+  if (ADAPTED) leave_words(adapters, s.adapters, TEAMS * WARPS, lane);
 }
 #endif
 
 #if __CUDA_ARCH__ >= 900
 #define STREAM(...) \
-  SHARED_BYTES(memory); \
+  SHARED_BYTES(memory);   \
   stream<__VA_ARGS__>(p, memory);
 #else
 #define STREAM(...)

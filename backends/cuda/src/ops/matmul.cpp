@@ -13,6 +13,7 @@
 #include "matmul.hpp"
 
 #include "../kernels/gemm.hpp"
+#include "../kernels/row_pieces.hpp"
 
 #include "arrange.hpp"
 #include "matmul_any.hpp"
@@ -95,10 +96,14 @@ std::uint64_t split_bytes(const Call& call) {
   return call.invariant ? 0 : static_cast<std::uint64_t>(rows * std::min<std::int64_t>(gemm_columns, y.last())) * 4;
 }
 
+/// Rows of int8 activations that a call may have in scratch.
+std::int64_t most_int8_rows(const Call& call) { return call.invariant ? call.input(0).rows() : most_gemv_rows; }
+
 std::uint64_t scratch(const Call& call) {
   // The sums lie where operands of cuBLASLt would: a product has one or the others.
   if (is_plain(call))
-    return std::max({takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0, dense_scratch(call), split_bytes(call)});
+    return std::max({takes_gemv(call) ? activation_bytes(call.input(0).last(), most_int8_rows(call)) : 0, dense_scratch(call),
+                     split_bytes(call)});
   if (!takes_arranged(call)) return 0;
   const MatmulFactors factors = any_factors(call);
   return std::max(dense_scratch(call), split_bytes(call)) + arranged_bytes(in_rows_of_k(call.input(0), factors.transpose_a)) +
@@ -185,43 +190,62 @@ void emit(const Call& call, Launcher& launcher) {
     return t.data == 0 ? 0 : t.data + static_cast<Address>(row * t.last()) * sdk::element_size(t.dtype).bytes;
   };
   if (m > most_gemv_rows && !call.invariant) return launch_gemm(call, a, b, call.scratch, launcher);
+  if (takes_gemv(call)) {
+    GemvParams p{};
+    p.part[0] = {blocks_of(b), y.data, call.input(2).data, static_cast<int>(n)};
+    p.parts = 1;
+    p.k = static_cast<int>(k);
+    p.t = static_cast<int>(m);
+    p.x = activations_at(call.scratch, k, false, 0, most_int8_rows(call));
+    launch_quantise(a.data, 0, 0.0f, m, k, p.x, launcher);
+    return launch_gemv(p, call.invariant, launcher);
+  }
   // Few outputs have several warps each, so that many read at once.
   const int ways = n > 1024 ? 1 : k >= 4096 ? 8 : k >= 2048 ? 4 : k >= 1024 ? 2 : 1;
   // Eight rows at a time: a row's bits are the same in each of these kernels, whatever the others are.
   for (std::int64_t row = 0; row < m; row += most_gemv_rows) {
     const std::int64_t rows = std::min(most_gemv_rows, m - row);
-    if (takes_gemv(call)) {
-      const Activations x = activations_at(call.scratch, k, false);
-      launch_quantise(at_row(a, row), 0, 0.0f, rows, k, x, launcher);
-      GemvParams p{};
-      p.part[0] = {blocks_of(b), at_row(y, row), call.input(2).data, static_cast<int>(n)};
-      p.parts = 1;
-      p.k = static_cast<int>(k);
-      p.t = static_cast<int>(rows);
-      p.x = x;
-      launch_gemv(p, call.invariant, launcher);
-    } else {
-      const GemvExactParams p{blocks_of(b),
-                              at_row(a, row),
-                              call.input(2).data,
-                              at_row(c, row),
-                              at_row(y, row),
-                              static_cast<int>(a.dtype),
-                              static_cast<int>(c.dtype),
-                              static_cast<int>(y.dtype),
-                              static_cast<int>(n),
-                              static_cast<int>(k),
-                              static_cast<int>(rows),
-                              factors.alpha,
-                              factors.beta,
-                              ways};
-      launcher.launch(rows == 1   ? kernels::gemv_exact_1
-                      : rows == 2 ? kernels::gemv_exact_2
-                      : rows <= 4 ? kernels::gemv_exact_4
-                                  : kernels::gemv_exact_8,
-                      {(n * ways + 7) / 8, 1, 1}, 256, p);
-    }
+    const GemvExactParams p{blocks_of(b),
+                            at_row(a, row),
+                            call.input(2).data,
+                            at_row(c, row),
+                            at_row(y, row),
+                            static_cast<int>(a.dtype),
+                            static_cast<int>(c.dtype),
+                            static_cast<int>(y.dtype),
+                            static_cast<int>(n),
+                            static_cast<int>(k),
+                            static_cast<int>(rows),
+                            factors.alpha,
+                            factors.beta,
+                            ways};
+    launcher.launch(rows == 1   ? kernels::gemv_exact_1
+                    : rows == 2 ? kernels::gemv_exact_2
+                    : rows <= 4 ? kernels::gemv_exact_4
+                                : kernels::gemv_exact_8,
+                    {(n * ways + 7) / 8, 1, 1}, 256, p);
   }
+}
+
+/// The product of at most eight rows from row `row` on.
+GemvParams rows_from(const GemvParams& all, std::int64_t row) {
+  GemvParams p = all;
+  p.t = static_cast<int>(std::min(most_gemv_rows, all.t - row));
+  const auto activations_from = [row](Activations& x, std::int64_t k) {
+    if (x.codes == 0) return;
+    const auto groups = static_cast<Address>(row * (k / 32));
+    x.codes += groups * 32;
+    x.meta += groups * 8;
+    if (x.sums != 0) x.sums += groups * 4;
+  };
+  activations_from(p.x, p.k);
+  activations_from(p.out, p.part[0].rows);
+  const auto results_from = [row](Address& results, int of) {
+    if (results != 0) results += static_cast<Address>(row * of) * 4;
+  };
+  for (int i = 0; i < p.parts; ++i) results_from(p.part[i].y, p.part[i].rows);
+  for (Address* sum : {&p.residual, &p.residual2}) results_from(*sum, p.part[0].rows);
+  return p;
 }
 
 /// Fused schedules take blocks in packed rows alone.
@@ -275,48 +299,31 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   const KernelId<TilesParams>& kernel = !l->stream ? g.t == 1 ? kernels::tiles_1 : kernels::tiles_8
                                         : brief    ? kernels::stream_short_1
                                                 : streams[groups ? 1 : 0][adapters != nullptr ? 1 : 0][general ? 1 : 0][quantises ? 1 : 0];
-  launcher.launch(kernel, {l->grid, 1, 1}, l->stream ? 576 : 288, l->p, l->shared);
+  const std::int64_t pieces = (g.t + most_gemv_rows - 1) / most_gemv_rows;
+  launcher.launch(kernel, l->stream ? Launcher::Grid{l->grid, 1, 1} : Launcher::Grid{pieces, l->grid, 1}, l->stream ? 576 : 288, l->p,
+                  l->shared);
   return true;
 }
 
-void launch_gemv(GemvParams& p, bool invariant, Launcher& launcher) {
-  if (launch_tiles(p, invariant, launcher)) return;
-  if (p.x.dtype != 0) throw Failure(QUERN_INTERNAL, "a product of f16 or bf16 weights was fused that has no kernel");
+void launch_gemv(const GemvParams& all, bool invariant, Launcher& launcher) {
+  if (launch_tiles(all, invariant, launcher)) return;
+  if (all.x.dtype != 0) throw Failure(QUERN_INTERNAL, "a product of f16 or bf16 weights was fused that has no kernel");
   std::int64_t outputs = 0;
-  for (int i = 0; i < (p.glu ? 1 : p.parts); ++i) outputs += p.part[i].rows;
-  unsigned threads = 128;  // small blocks: the tail of the last wave is short
-  p.rounds = 1;
-  if (p.out.codes != 0) {  // 32 outputs a block
-    threads = p.glu || p.t > 1 ? 256 : 512;
-    p.rounds = 32 / (static_cast<int>(threads / 32) * (p.glu ? 1 : 2));
-  }
-  const std::int64_t a_block = std::int64_t{threads / 32} * p.rounds * (p.glu ? 1 : 2);
-  launcher.launch(p.t == 1   ? kernels::gemv_1
-                  : p.t == 2 ? kernels::gemv_2
-                  : p.t <= 4 ? kernels::gemv_4
-                             : kernels::gemv_8,
-                  {(outputs + a_block - 1) / a_block, 1, 1}, threads, p);
-}
-
-void launch_invariant(const GemvParams& all, Launcher& launcher) {
-  const auto rows_from = [](Activations& x, std::int64_t row, std::int64_t k) {
-    if (x.codes == 0) return;
-    const auto groups = static_cast<Address>(row * (k / 32));
-    x.codes += groups * 32;
-    x.meta += groups * 8;
-    if (x.sums != 0) x.sums += groups * 4;
-  };
+  for (int i = 0; i < (all.glu ? 1 : all.parts); ++i) outputs += all.part[i].rows;
   for (std::int64_t row = 0; row < all.t; row += most_gemv_rows) {
-    GemvParams p = all;
-    p.t = static_cast<int>(std::min(most_gemv_rows, all.t - row));
-    rows_from(p.x, row, p.k);
-    rows_from(p.out, row, p.part[0].rows);
-    const auto at_row = [&](Address& rows, int of) {
-      if (rows != 0) rows += static_cast<Address>(row * of) * 4;
-    };
-    for (int i = 0; i < p.parts; ++i) at_row(p.part[i].y, p.part[i].rows);
-    for (Address* sum : {&p.residual, &p.residual2}) at_row(*sum, p.part[0].rows);
-    launch_gemv(p, true, launcher);
+    GemvParams p = rows_from(all, row);
+    unsigned threads = 128;  // small blocks: the tail of the last wave is short
+    p.rounds = 1;
+    if (p.out.codes != 0) {  // 32 outputs a block
+      threads = p.glu || p.t > 1 ? 256 : 512;
+      p.rounds = 32 / (static_cast<int>(threads / 32) * (p.glu ? 1 : 2));
+    }
+    const std::int64_t a_block = std::int64_t{threads / 32} * p.rounds * (p.glu ? 1 : 2);
+    launcher.launch(p.t == 1   ? kernels::gemv_1
+                    : p.t == 2 ? kernels::gemv_2
+                    : p.t <= 4 ? kernels::gemv_4
+                               : kernels::gemv_8,
+                    {(outputs + a_block - 1) / a_block, 1, 1}, threads, p);
   }
 }
 

@@ -42,20 +42,18 @@ struct TilesLaunch {
   unsigned shared;
   bool stream;
 };
-/// Nothing where the shapes do not allow it.
-std::optional<TilesLaunch> tiles_launch(const GemvParams& g, bool invariant, const TilesCard& card, const RawInput& raw = {},
-                                        const Adapters* adapters = nullptr);
-/// The same product by kernels/tiles.cu or kernels/stream.cu, where the card and the shapes allow it; whether it was launched. What is
-/// allowed does not depend on the number of activation rows; nor do the bits of a row, where they must be invariant.
+/// Nothing where the shapes do not allow it; if `invariant`, whatever the number of activation rows.
 /// `adapters`: of one row, in parts of whole tiles of 16 rows that stream_serves() takes, without a front; null: none.
+std::optional<TilesLaunch> tiles_launch(const GemvParams& p, bool invariant, const TilesCard& card, const RawInput& raw = {},
+                                        const Adapters* adapters = nullptr);
+/// The same product by kernels/tiles.cu or kernels/stream.cu, where the card and the shapes allow it; whether it was launched. If `invariant`,
+/// what is allowed does not depend on the number of activation rows, nor do the bits of a row.
 bool launch_tiles(const GemvParams& p, bool invariant, Launcher& launcher, const RawInput& raw = {}, const Adapters* adapters = nullptr);
 /// Whether kernels/stream.cu takes one row, of f32 too, which it quantises itself, of parts in whole tiles of 16 rows (under glu 8).
 bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card);
 /// Whether it serves `rows` rows of activations, for weights of f16 or bf16, which have no other kernel with rounded activations.
 bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card);
-/// Chooses threads, rounds and the kernel for p.t rows, and launches. Fills p.rounds.
-void launch_gemv(GemvParams& p, bool invariant, Launcher& launcher);
-/// The same of any number of rows, whose bits do not depend on it: p.t of them from row 0 on, of int8 activations.
-void launch_invariant(const GemvParams& p, Launcher& launcher);
+/// Launches a product of any number of rows, whose bits do not depend on it if `invariant`.
+void launch_gemv(const GemvParams& p, bool invariant, Launcher& launcher);
 
 }  // namespace quern::cuda

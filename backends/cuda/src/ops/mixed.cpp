@@ -99,8 +99,7 @@ void launch_kquants(MixedParams& p, const KquantsSet& set, Launcher& launcher) {
   // Two blocks a multiprocessor, so that the next kernel's weights come while this one ends; but one of 32 rows, whose chunks of the
   // operand are large. As many tiles a block as one wave needs; of more than there are warps, an even share.
   const bool halves = columns < 32;
-  const std::int64_t warps = halves ? most_warps(columns) / 2 : most_warps(columns),
-                     seats = std::int64_t{launcher.multiprocessors()} * (halves ? 2 : 1);
+  const std::int64_t warps = kquants_most_warps(columns), seats = std::int64_t{launcher.multiprocessors()} * (halves ? 2 : 1);
   const std::int64_t each = (tiles + seats - 1) / seats, turns = (each + warps - 1) / warps;
   p.tiles = static_cast<int>((each + turns - 1) / turns);
   const std::int64_t limit = kquants_shared_limit(launcher, halves);
