@@ -81,13 +81,17 @@ class FewRows : Fuser {
     const Tensor& b = tensor(node.inputs[1]);
     if (!given(node.inputs[1])) return "its weights are made in the graph";
     if (!serves_rows(node.inputs[0])) return "it always has more rows than these kernels take";
-    if ((node.int8_allowed() && has_int8_kernel(b)) || takes_floats(node, b)) return nullptr;
+    if ((node.int8_allowed() && (has_int8_kernel(b) || takes_groups(b))) || takes_floats(node, b)) return nullptr;
     if (is_block(b.dtype) && !is_fast_format(b.dtype))
       return "its weights' format has kernels that decode it, and none for int8 activations";
     return is_block(b.dtype) && !node.int8_allowed() ? "its numerics allow no int8 activations"
                                                      : "no kernel of few rows takes its weights' dtype, shape or layout";
   }
 
+  /// Formats of quantised directories, one row: kernels/stream.cu alone has them.
+  bool takes_groups(const Tensor& b) const {
+    return one_row() && b.rank == 2 && is_group_format(b) && stream_serves(b.dtype, b.last(), card_);
+  }
   /// Weights of f16 or bf16, one row: activations of the same type. More rows have products of many rows (wide.hpp).
   bool takes_floats(const Node& node, const Tensor& b) const {
     const bool allowed = b.dtype == QUERN_F16 ? node.f16_allowed() : b.dtype == QUERN_BF16 && node.bf16_allowed();
@@ -347,15 +351,16 @@ class FewRows : Fuser {
     ensure(key, first);
     std::vector<std::uint32_t> group{first};
     // A warp takes two neighbouring rows, so that a part before another one has an even number of them. kernels/stream.cu, which raw
-    // activations and adapters need, has whole tiles, of the last part too.
-    const bool by_stream = key.form == raw_codes || has_adapters(key);
+    // activations, adapters and formats of quantised directories need, has whole tiles, of the last part too.
+    const auto of_groups = [&](std::uint32_t n) { return is_group_format(tensor(graph_.nodes[n].inputs[1])); };
+    const bool groups = of_groups(first), by_stream = key.form == raw_codes || has_adapters(key) || groups;
     const int alike_rows = !by_stream && (key.form == 0 || key.form == raw_floats) ? 2 : 16;
     const auto even = [&](std::uint32_t n) {
       const Tensor& b = tensor(graph_.nodes[n].inputs[1]);
       return b.dims[0] % alike_rows == 0 && (!by_stream || (blocks_of(b).aligned != 0 && stream_serves(b.dtype, b.last(), card_)));
     };
     for (std::uint32_t n = first + 1; n < graph_.nodes.size() && group.size() < 3 && even(n - 1) && !done_[n] && is_product(n) &&
-                                      key_of(n) == key && (!by_stream || even(n));
+                                      key_of(n) == key && of_groups(n) == groups && (!by_stream || even(n));
          ++n)
       group.push_back(n);
     for (const std::uint32_t n : group) done_[n] = true, groups_[n] = {first, group.size()};
@@ -427,7 +432,7 @@ class FewRows : Fuser {
       input.front.added = context.address(start.added);
       input.front.sum = context.address(start.sum);
       if (by_rings && launch_rings(p, input, launcher)) return;
-      if (!raw && !adapted) return launch_gemv(p, invariant, launcher);
+      if (!raw && !adapted && !groups) return launch_gemv(p, invariant, launcher);
       const Adapters of_parts = adapted ? adapters(context, launcher) : Adapters{};
       if (!launch_tiles(p, false, launcher, input, adapted ? &of_parts : nullptr))
         throw Failure(QUERN_INTERNAL, "a product of one row was fused that has no kernel");
@@ -587,7 +592,7 @@ class FewRows : Fuser {
 Refusal why_no_adapters(const Graph& graph, const Node& product, const Node& lora_matmul, const CardFacts& card) {
   const Tensor& b = graph.values[product.inputs[1]].tensor;
   if (!product.int8_allowed()) return "the numerics of its product allow no int8 activations";
-  if (!has_int8_kernel(b) || blocks_of(b).aligned == 0 || !stream_serves(b.dtype, b.last(), card))
+  if ((!has_int8_kernel(b) && !is_group_format(b)) || blocks_of(b).aligned == 0 || !stream_serves(b.dtype, b.last(), card))
     return "no kernel that adds adapters takes its product's dtype, shape or layout, or the card";
   if (b.dims[0] % 16 != 0) return "the weights of its product are no whole tiles of 16 rows";
   const bool room = most_rank_of(graph, lora_matmul.inputs[1], product.inputs[1]) <= most_adapter_ranks;

@@ -277,6 +277,19 @@ inline int __dp4a(int a, int b, int c) {
   for (int i = 0; i < 32; i += 8) c += static_cast<int>(static_cast<i8>(a >> i)) * static_cast<i8>(b >> i);
   return c;
 }
+inline int dp4a_unsigned(u32 a, u32 b, int c) {
+  for (int i = 0; i < 32; i += 8) c += static_cast<int>(a >> i & 255u) * static_cast<i8>(b >> i);
+  return c;
+}
+inline u32 picked(u32 low, u32 high, u32 which) {
+  const u32 bytes = __byte_perm(low, high, which & 0x7777u);
+  u32 result = 0;
+  for (int i = 0; i < 32; i += 8) {
+    const u32 byte = bytes >> i & 255u;
+    result |= (which >> i / 2 & 8u ? (byte & 128u ? 255u : 0u) : byte) << i;
+  }
+  return result;
+}
 /// d = a b + c for 16 x `depth` and `depth` x 8 codes; a register has four of them.
 template <bool UNSIGNED>
 void emulated_codes(int* d, const u32* a, const u32* b, int depth, int c) {

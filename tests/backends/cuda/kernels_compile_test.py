@@ -18,7 +18,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 # Kernels of the decode and the prefill step: a spilled register costs a load in a loop that every token runs.
-HOT = re.compile(r"^(mixed_\w+|kquants_\w+|rings|rings_general|stream_1|stream_short_1|stream_quantise_1|stream_general_1|stream_general_quantise_1|stream_adapted_\w+|norm_row|tiles_[18]|gemv_[1248]|gemm_dense_(f16|bf16)|attention_pages_\w+|attention_(rows|groups|batch)\w*|quantise|rope_kv\w*)$")
+HOT = re.compile(r"^(mixed_\w+|kquants_\w+|rings|rings_general|stream_1|stream_short_1|stream_quantise_1|stream_general_1|stream_general_quantise_1|stream_(adapted|groups)_\w+|norm_row|tiles_[18]|gemv_[1248]|gemm_dense_(f16|bf16)|attention_pages_\w+|attention_(rows|groups|batch)\w*|quantise|rope_kv\w*)$")
 # What is allowed: from 9.0 on gemv is for odd widths alone (stream and tiles do the rest); before that it keeps a few words of a block
 # of 512 threads, 128 registers each, in memory (12 to 52 bytes for sm_75 and sm_86); smaller blocks have not been measured on such a card.
 GEMV_FROM = re.compile(r"^sm_(9|1)\d")

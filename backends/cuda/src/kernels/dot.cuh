@@ -13,6 +13,7 @@ struct Raw {
 
 template <int F> struct Item {  // bytes of a block's pieces in their planes
   enum { k = F == Q4_K || F == Q5_K || F == Q6_K, elements = k ? 64 : 32, blocks = k ? 8 : 32 };  // blocks that a warp takes at a time
+  enum { grouped = 0, with_scale = 1 };  // of formats of group_dot.cuh: items, which are their blocks here, that share a scale
   enum { scales = F == Q4_K ? 144 : F == Q5_K ? 176 : F == Q4_1 || F == Q5_1 ? 4 : 2 };
   enum { codes = F == Q4_K ? 144 : F == Q5_K ? 176 : F == Q6_K ? 128 : F == Q8_0 ? 32 : 16 };
   enum { high = F == Q5_K ? 176 : F == Q6_K ? 64 : 4 };
@@ -30,7 +31,7 @@ template <int F, bool SHARED> DEV Raw load(const Place& p, int step) {
   const int blocks = step * S::blocks;
   Raw r;
   r.codes = load16<SHARED>(p.codes + blocks * S::codes);
-  if (S::k || F == Q8_0) r.more = load16<SHARED>(p.codes + blocks * S::codes + 16);
+  if (S::k || S::codes == 32) r.more = load16<SHARED>(p.codes + blocks * S::codes + 16);
   if (F == Q4_K || F == Q5_K) r.header = load16<SHARED>(p.scales + blocks * S::scales);
   if (F == Q5_K || F == Q6_K) {
     r.high = load16<SHARED>(p.high + blocks * S::high);
@@ -40,7 +41,7 @@ template <int F, bool SHARED> DEV Raw load(const Place& p, int step) {
     const u16* s = reinterpret_cast<const u16*>(p.sub + blocks * 16);
     r.sub = s[0] | (u32)s[2] << 16;
   }
-  if (F == Q4_1 || F == Q5_1) r.scales = *reinterpret_cast<const u32*>(p.scales + blocks * S::scales);
+  if (F == Q4_1 || F == Q5_1 || S::grouped) r.scales = *reinterpret_cast<const u32*>(p.scales + blocks * S::scales);
   if (F == Q4_0 || F == Q5_0 || F == Q8_0 || F == Q6_K) r.scales = *reinterpret_cast<const u16*>(p.scales + blocks * S::scales);
   if (F == Q5_0 || F == Q5_1) r.sub = *reinterpret_cast<const u32*>(p.high + blocks * S::high);
   return r;
@@ -52,6 +53,29 @@ DEV int dot16(const uint4& a, const uint4& b, int s) {
   s = __dp4a((int)a.z, (int)b.z, s);
   return __dp4a((int)a.w, (int)b.w, s);
 }
+#ifndef QUERN_EMULATED_CARD
+/// The bytes of a, unsigned, times those of b, signed.
+DEV int dp4a_unsigned(u32 a, u32 b, int sum) {
+  int r;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sum));
+  return r;
+}
+/// Four bytes of the eight of low and high, by the nibbles of the lower half of `which`: one above 7 asks for the sign of byte n - 8 in all bits.
+DEV u32 picked(u32 low, u32 high, u32 which) {
+  u32 r;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(low), "r"(high), "r"(which));
+  return r;
+}
+#endif
+DEV int dot16_unsigned(const uint4& a, u32 mask, const uint4& b, int s) {
+  s = dp4a_unsigned(a.x & mask, b.x, s);
+  s = dp4a_unsigned(a.y & mask, b.y, s);
+  s = dp4a_unsigned(a.z & mask, b.z, s);
+  return dp4a_unsigned(a.w & mask, b.w, s);
+}
+/// Byte `which` of v as a float: 2^23 more than it is, less 2^23.
+DEV float byte_of(u32 v, int which) { return __uint_as_float(__byte_perm(v, 0x4b000000u, 0x7440 + which)) - 8388608.0f; }
+
 DEV uint4 low_nibbles(const uint4& v) { return make_uint4(v.x & 0x0f0f0f0f, v.y & 0x0f0f0f0f, v.z & 0x0f0f0f0f, v.w & 0x0f0f0f0f); }
 DEV uint4 high_nibbles(const uint4& v) {
   return make_uint4(v.x >> 4 & 0x0f0f0f0f, v.y >> 4 & 0x0f0f0f0f, v.z >> 4 & 0x0f0f0f0f, v.w >> 4 & 0x0f0f0f0f);

@@ -2,21 +2,6 @@
 #pragma once
 #include "dot.cuh"
 
-/// The bytes of a, unsigned, times those of b, signed.
-DEV int dp4a_unsigned(u32 a, u32 b, int sum) {
-  int r;
-  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sum));
-  return r;
-}
-DEV int dot16_unsigned(const uint4& a, u32 mask, const uint4& b, int s) {
-  s = dp4a_unsigned(a.x & mask, b.x, s);
-  s = dp4a_unsigned(a.y & mask, b.y, s);
-  s = dp4a_unsigned(a.z & mask, b.z, s);
-  return dp4a_unsigned(a.w & mask, b.w, s);
-}
-/// Byte `which` of v as a float: 2^23 more than it is, less 2^23.
-DEV float byte_of(u32 v, int which) { return __uint_as_float(__byte_perm(v, 0x4b000000u, 0x7440 + which)) - 8388608.0f; }
-
 /// v with bits 0 to 15 of h, one a byte, as bit 4 of each: a product moves four of them at once.
 DEV uint4 with_fifth(const uint4& v, u32 h) {
   const u32 high = h >> 8;

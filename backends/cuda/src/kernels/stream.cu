@@ -9,6 +9,7 @@
 //   lanes    those of dot.cuh: 64 weights of a K format or a block of 32; one read of the activations serves both rows
 //   banks    chunk t (16 bytes) of the activations lies at t ^ bit 3 of t ^ 6 x bit 4 of t: lanes 16, 32 or 64 elements apart share none
 //   adapters kernels of their own, too: see adapters.cuh
+//   groups   kernels of their own for the formats of quantised directories: see group_dot.cuh
 //   general  kernels of their own for what few models have: fronts (front.cuh), activations other than SwiGLU, two residuals. Their code would
 //            lie between the products of all others
 //   why not  the matrix units: with one row of activations seven of eight sums are thrown away and still scaled: 4 instructions a weight
@@ -17,6 +18,7 @@
 #include "adapters.cuh"
 #include "dot.cuh"
 #include "front.cuh"
+#include "group_dot.cuh"
 #include "quantise.cuh"
 #include "stages.cuh"
 
@@ -49,7 +51,7 @@ template <int F> DEV Place staged(const TilesParams::Pieces& q, const char* stag
     if (F == Q5_K) l.high = first + 16 + b * S::high;
     return l;
   }
-  l.scales = piece(0) + (block * S::scales & 15) + b * S::scales;
+  l.scales = piece(0) + (block * S::scales & 15) + b / S::with_scale * (S::with_scale * S::scales);
   l.codes = piece(1) + b * S::codes + (S::k ? c * 32 : 0);
   if (F == Q6_K) {
     l.high = piece(2) + b * S::high + c / 2 * 32;
@@ -74,6 +76,7 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int shar
   const char *q0 = codes + swizzled(t), *q1 = codes + swizzled(t + 1), *q2 = codes + swizzled(t + apart),
              *q3 = codes + swizzled(t + apart + 1);
   const char* m = meta + t / 2 * 8;
+  const GroupDot<F> dot((u32)p.g.t - 1);
   const int first = share * p.share / S::elements, last = min(items, first + p.share / S::elements);
 #pragma unroll 1
   for (int item = first + lane; item < last; item += 32) {
@@ -88,12 +91,19 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int shar
       x[0].m[1] = *reinterpret_cast<const float2*>(m + apart * 4 + on / 4);
     }
 #pragma unroll
-    for (int j = 0; j < 2; ++j) item_dot<F, 1>(load<F, true>(place[j], s), x, lane, acc[j]);
+    for (int j = 0; j < 2; ++j) {
+      const Raw raw = load<F, true>(place[j], s);
+      if constexpr (S::grouped) acc[j][0] = dot.add(raw, x[0], acc[j][0]);
+      else item_dot<F, 1>(raw, x, lane, acc[j]);
+    }
   }
 }
 
+/// GROUPS: of quantised directories.
+#define GROUP_CASE(name, FORMAT) FORMAT_CASE(FORMAT)
 #define FOR_FORMAT(dtype) \
-  switch (dtype) { FAST_FORMAT_CASES }
+  if constexpr (GROUPS) switch (dtype) { QUERN_CUDA_GROUP_FORMATS(GROUP_CASE) } \
+  else switch (dtype) { FAST_FORMAT_CASES }
 
 /// Activations of a block, from memory or made here, as codes and meta in shared memory; their part in s.partial. All that compute.
 template <bool GENERAL> DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* meta, int thread) {
@@ -179,7 +189,7 @@ DEV float shared_sum(const float* parts, int count) {
 
 /// 32 outputs of a block at a time, which are quantised for the next product; or tiles of 16 rows, spread over all teams of the grid.
 /// SHARES: several warps may have a row between them, p.rows is any; else it is 16. ADAPTED: some part has adapters; then there is no front.
-template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = false> DEV void stream(const TilesParams& p, char* memory) {
+template <bool QUANTISES, bool SHARES, bool GENERAL = false, bool ADAPTED = false, bool GROUPS = false> DEV void stream(const TilesParams& p, char* memory) {
   StreamShared& s = *reinterpret_cast<StreamShared*>(memory);
   const GemvParams& g = p.g;
   const int team = threadIdx.x / TEAM, warp = threadIdx.x % TEAM >> 5, lane = threadIdx.x & 31, thread = (team * WARPS + warp) * 32 + lane;
@@ -326,3 +336,11 @@ STREAM_KERNEL(stream_adapted_1, false, true, false, true)
 STREAM_KERNEL(stream_adapted_quantise_1, true, true, false, true)
 STREAM_KERNEL(stream_adapted_general_1, false, true, true, true)
 STREAM_KERNEL(stream_adapted_general_quantise_1, true, true, true, true)
+STREAM_KERNEL(stream_groups_1, false, true, false, false, true)
+STREAM_KERNEL(stream_groups_quantise_1, true, true, false, false, true)
+STREAM_KERNEL(stream_groups_general_1, false, true, true, false, true)
+STREAM_KERNEL(stream_groups_general_quantise_1, true, true, true, false, true)
+STREAM_KERNEL(stream_groups_adapted_1, false, true, false, true, true)
+STREAM_KERNEL(stream_groups_adapted_quantise_1, true, true, false, true, true)
+STREAM_KERNEL(stream_groups_adapted_general_1, false, true, true, true, true)
+STREAM_KERNEL(stream_groups_adapted_general_quantise_1, true, true, true, true, true)

@@ -283,17 +283,22 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   if (!launcher.card().has_bulk_copies()) return false;
   const auto l = tiles_launch(g, invariant, {launcher.multiprocessors(), launcher.gpu().facts().shared_limit}, raw, adapters);
   if (!l) return false;
+  static constexpr KernelId<TilesParams> streams[2][2][2][2] = {
+      // of groups, adapters, general, that quantise
+      {{{kernels::stream_1, kernels::stream_quantise_1}, {kernels::stream_general_1, kernels::stream_general_quantise_1}},
+       {{kernels::stream_adapted_1, kernels::stream_adapted_quantise_1},
+        {kernels::stream_adapted_general_1, kernels::stream_adapted_general_quantise_1}}},
+      {{{kernels::stream_groups_1, kernels::stream_groups_quantise_1},
+        {kernels::stream_groups_general_1, kernels::stream_groups_general_quantise_1}},
+       {{kernels::stream_groups_adapted_1, kernels::stream_groups_adapted_quantise_1},
+        {kernels::stream_groups_adapted_general_1, kernels::stream_groups_adapted_general_quantise_1}}}};
+  const bool groups = is_group_format(static_cast<quern_dtype>(g.part[0].w.dtype)), quantises = g.out.codes != 0,
+             general = is_general(g, raw);
   // Where no row is long, a kernel that can share none: each kernel of a step is short. Other models keep to one kernel, whose code is there.
-  const bool brief = g.out.codes == 0 && l->p.rows == tiles_rows && g.k < 2048, quantises = g.out.codes != 0, general = is_general(g, raw);
-  const KernelId<TilesParams>& kernel =
-      !l->stream ? g.t == 1 ? kernels::tiles_1 : kernels::tiles_8
-      : adapters != nullptr
-          ? general ? quantises ? kernels::stream_adapted_general_quantise_1 : kernels::stream_adapted_general_1
-            : quantises ? kernels::stream_adapted_quantise_1 : kernels::stream_adapted_1
-      : general   ? quantises ? kernels::stream_general_quantise_1 : kernels::stream_general_1
-      : brief     ? kernels::stream_short_1
-      : quantises ? kernels::stream_quantise_1
-                  : kernels::stream_1;
+  const bool brief = !groups && !general && adapters == nullptr && !quantises && l->p.rows == tiles_rows && g.k < 2048;
+  const KernelId<TilesParams>& kernel = !l->stream ? g.t == 1 ? kernels::tiles_1 : kernels::tiles_8
+                                        : brief    ? kernels::stream_short_1
+                                                : streams[groups ? 1 : 0][adapters != nullptr ? 1 : 0][general ? 1 : 0][quantises ? 1 : 0];
   const std::int64_t pieces = (g.t + most_gemv_rows - 1) / most_gemv_rows;
   launcher.launch(kernel, l->stream ? Launcher::Grid{l->grid, 1, 1} : Launcher::Grid{pieces, l->grid, 1}, l->stream ? 576 : 288, l->p,
                   l->shared);

@@ -49,7 +49,7 @@ std::optional<TilesLaunch> tiles_launch(const GemvParams& p, bool invariant, con
 /// The same product by kernels/tiles.cu or kernels/stream.cu, where the card and the shapes allow it; whether it was launched. If `invariant`,
 /// what is allowed does not depend on the number of activation rows, nor do the bits of a row.
 bool launch_tiles(const GemvParams& p, bool invariant, Launcher& launcher, const RawInput& raw = {}, const Adapters* adapters = nullptr);
-/// Whether kernels/stream.cu takes one row of f32 and quantises it itself, of parts in whole tiles of 16 rows (under glu 8).
+/// Whether kernels/stream.cu takes one row, of f32 too, which it quantises itself, of parts in whole tiles of 16 rows (under glu 8).
 bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card);
 /// Whether it serves `rows` rows of activations, for weights of f16 or bf16, which have no other kernel with rounded activations.
 bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card);

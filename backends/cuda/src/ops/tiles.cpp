@@ -4,6 +4,8 @@
 
 #include "../kernels/row_pieces.hpp"
 
+#include <algorithm>
+
 namespace quern::cuda {
 namespace {
 
@@ -14,9 +16,19 @@ constexpr int least_stream_rows = 2;          // of a stage of stream.cu: one of
 constexpr std::int64_t stage_target = 40960;  // bytes of a stage, about
 constexpr std::int64_t reserved = 1024;       // shared memory that the system takes for each block
 
+/// Those of row_pieces.hpp, and of formats that have files of their own.
+RowPieces pieces_of(int dtype) {
+  const auto format = static_cast<quern_dtype>(dtype);
+  if (!is_group_format(format)) return row_pieces(dtype);
+  const sdk::BlockFields& fields = sdk::block_fields(format);
+  RowPieces pieces{static_cast<int>(fields.elements), {}};
+  std::ranges::transform(fields.bytes, pieces.bytes, [](std::uint32_t bytes) { return static_cast<int>(bytes); });
+  return pieces;
+}
+
 /// Bytes of 16 rows of `k` elements in shared memory.
 std::int64_t stage_bytes(int dtype, std::int64_t k) {
-  const RowPieces layout = row_pieces(dtype);
+  const RowPieces layout = pieces_of(dtype);
   std::int64_t bytes = 0;
   for (const int piece : layout.bytes)
     if (piece != 0) bytes += rows * pitch_of(k / layout.elements * piece, piece < 16 ? 16 : tiles_apart(dtype), piece % 16 != 0);
@@ -29,7 +41,7 @@ std::int64_t half_bytes(std::int64_t piece, std::int64_t count) {
   return (bytes + 15) / 16 * 16 + (bytes % 16 != 0 ? 16 : 0);  // they start in the sixteen of their first byte
 }
 std::int64_t whole_bytes(int dtype, std::int64_t k, std::int64_t count, bool glu) {
-  const RowPieces layout = row_pieces(dtype);
+  const RowPieces layout = pieces_of(dtype);
   std::int64_t bytes = 0;
   for (const int piece : layout.bytes)
     bytes += glu ? 2 * half_bytes(k / layout.elements * piece, count / 2) : half_bytes(k / layout.elements * piece, count);
@@ -84,7 +96,7 @@ std::int64_t chunk_of_share(std::int64_t k, std::int64_t share, std::int64_t uni
 
 /// Where a part's pieces are in a stage of tiles.cu, or in one of p.rows whole rows.
 void place_pieces(const GemvParams& g, int part, TilesParams& p) {
-  const RowPieces layout = row_pieces(g.part[part].w.dtype);
+  const RowPieces layout = pieces_of(g.part[part].w.dtype);
   TilesParams::Pieces& q = p.pieces[part];
   q.elements = layout.elements;
   int base = 0;
@@ -147,7 +159,7 @@ bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const Car
 
 bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card) {
   const int d = static_cast<int>(dtype);
-  if (!card.has_bulk_copies() || k % 64 != 0 || k % row_pieces(d).elements != 0) return false;
+  if (!card.has_bulk_copies() || k % 64 != 0 || k % pieces_of(d).elements != 0) return false;
   return stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, false) <= card.shared_limit &&
          stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, true) <= card.shared_limit;
 }
@@ -160,7 +172,7 @@ std::optional<TilesLaunch> tiles_launch(const GemvParams& g, bool invariant, con
   for (int i = 0; i < g.parts; ++i) {
     if (g.part[i].w.aligned == 0) return std::nullopt;
     if (g.parts > 1 && g.part[i].rows % (g.glu != 0 ? 8 : rows) != 0) return std::nullopt;
-    unit = std::max<std::int64_t>(unit, row_pieces(g.part[i].w.dtype).elements);
+    unit = std::max<std::int64_t>(unit, pieces_of(g.part[i].w.dtype).elements);
     whole = std::max(whole, stage_bytes(g.part[i].w.dtype, g.k));
     tiles += (g.part[i].rows + rows - 1) / rows;  // under glu: half of its rows twice, in all as many
   }
@@ -185,6 +197,10 @@ std::optional<TilesLaunch> tiles_launch(const GemvParams& g, bool invariant, con
     stage = stream_stage_bytes_of(g, of_stream);
     p.chunks = rows / p.rows;
   }
+  // Formats of files of their own have no tiles, which results that do not depend on the number of rows need too.
+  const bool groups =
+      std::any_of(g.part, g.part + g.parts, [](const GemvPart& part) { return is_group_format(static_cast<quern_dtype>(part.w.dtype)); });
+  if (groups && (!l.stream || invariant)) return std::nullopt;
   if (!l.stream && !fits) return std::nullopt;
   if (adapters != nullptr && (!l.stream || raw.front.kind != front_none)) return std::nullopt;
   if (raw.x != 0 && (!l.stream || (raw.front.kind != front_none && g.k > most_raw))) return std::nullopt;
