@@ -2,12 +2,14 @@
 #include "wide.hpp"
 
 #include "fuser.hpp"
+#include "ops/arrange.hpp"
 #include "ops/attention.hpp"
 #include "ops/mixed.hpp"
 #include "wide_attention.hpp"
 #include "wide_products.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace quern::cuda {
 namespace {
@@ -23,6 +25,18 @@ class ManyRows : Fuser {
  public:
   /// `mixed`: products by kernels/mixed.cu, which that card has.
   ManyRows(const AdaptedGraph& graph, const CardFacts& card, bool mixed) : Fuser(graph, card), mixed_(mixed) {}
+
+  /// Why no product of this schedule has the order of its operand with it. Asked of a graph whose products and orders are apart.
+  Refusal why_no_order(std::uint32_t product) {
+    if (products_.empty()) choose_symbol(), judge_products();
+    if (symbol_ == none) return "no product of the graph has a ranged number of rows that may be this large";
+    if (!is_product(product)) return why_no_product(product);
+    const Tensor& b = tensor(graph_.nodes[product].inputs[1]);
+    if (!is_group_format(b.dtype)) return "the kernels of a product's weights need means of neighbours, or read them as they lie";
+    if (b.last() > most_ordered) return "the rows of a product's weights are longer than what puts their columns back takes";
+    const std::uint32_t index = graph_.nodes[maker(root(graph_.nodes[product].inputs[0]))].inputs[1];
+    return graph_.source.values[index].kind == QUERN_VALUE_CONSTANT ? nullptr : "its index is no constant of the graph";
+  }
 
   Schedule run() {
     choose_symbol();
@@ -121,6 +135,7 @@ class ManyRows : Fuser {
     return (mixes() ? dtype != QUERN_BF16 : dtype == QUERN_F16) ? 1 : 0;
   }
   bool half_of(std::uint32_t product) const { return form_of(product) == 1; }
+  std::uint32_t order_of(std::uint32_t product) const override { return mixes() ? adapted_.order_of(product) : none; }
   /// Whether a step of one row is no more kernels than in the decode schedule: each attention makes its rotations and writes.
   bool serves_one_row() const {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
@@ -170,7 +185,7 @@ class ManyRows : Fuser {
   /// The operand that an only_products value is wanted as; or null.
   Operand* wanted(std::uint32_t r) {
     if (!only_products(r, true)) return nullptr;
-    const auto at = operands_.find({r, none, form_of(readers(r).front())});
+    const auto at = operands_.find({r, none, form_of(readers(r).front()), order_of(readers(r).front())});
     return at != operands_.end() && !at->second.filled ? &at->second : nullptr;
   }
 
@@ -202,10 +217,11 @@ class ManyRows : Fuser {
     out.filled = true;
     Step& step = add_step(n, {n}, "activation.16.cuda", {x});
     step.extras = {out.slot};
-    step.emit = [=, to = out.slot, mixed = mixes()](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, to = out.slot, order = out.order, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(x);
       const std::int64_t m = t.dims[0], k = t.last();
-      const Glu16Params p{t.data, context.extra(to), m, static_cast<int>(k), half, 1.0f, 0.0f, activation, room_of(mixed, m), 1};
+      const Glu16Params p{t.data,     context.extra(to), m, static_cast<int>(k),        half, 1.0f, 0.0f,
+                          activation, room_of(mixed, m), 1, context.order(order).places};
       launcher.launch(kernels::glu16, launcher.spread(m * k / 8), 256, p);
     };
   }
@@ -219,7 +235,7 @@ class ManyRows : Fuser {
       return key.value == r && !operand.filled && (key.norm == none || (in_front_[key.norm] && !done_[key.norm]));
     });
     const bool any = at != operands_.end(), half = any && at->first.form == 1;
-    const std::uint32_t next = any ? at->first.norm : none, to = any ? at->second.slot : none;
+    const std::uint32_t next = any ? at->first.norm : none, to = any ? at->second.slot : none, order = any ? at->first.order : none;
     if (next != none) done_[next] = true;
     if (any) at->second.filled = true;
     const Norm of_next = norm_of(next);
@@ -232,6 +248,7 @@ class ManyRows : Fuser {
               p.y16 = context.extra(to);
               p.half = half ? 1 : 0;
               p.columns = room_of(mixed, m);
+              p.places = context.order(order).places;
               p.next_weight = context.address(of_next.weight);
               p.next_offset = of_next.offset;
               p.next_epsilon = of_next.epsilon;
@@ -242,8 +259,9 @@ class ManyRows : Fuser {
     done_[n] = true;
     const Node& node = graph_.nodes[n];
     const std::uint32_t x = node.inputs[0];
-    const int form = form_of(readers(root(node.outputs[0])).front());
-    Operand& operand = operands_.at({root(x), n, form});
+    const Key key = key_of(readers(root(node.outputs[0])).front());
+    const int form = key.form;
+    Operand& operand = operands_.at(key);
     operand.filled = true;
     const Norm norm = norm_of(n);
     Step& step = add_step(n, {n}, "rms_norm.16.cuda", {x, norm.weight});
@@ -251,11 +269,12 @@ class ManyRows : Fuser {
     if (takes_raw()) step.idle = [](std::int64_t rows) { return rows == 1; };  // its products do it
     const bool settles = mixes() && !batch_settled_;
     batch_settled_ = batch_settled_ || settles;
-    step.emit = [=, to = operand.slot, raw = takes_raw(), mixed = mixes()](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, to = operand.slot, order = key.order, raw = takes_raw(), mixed = mixes()](const StepContext& context,
+                                                                                              Launcher& launcher) {
       const Tensor& t = context.tensor(x);
       if (raw && t.rows() == 1) return;  // its products do it
       const Norm16Params p{t.data,      context.tensor(norm.weight).data, context.extra(to), static_cast<int>(t.last()), form, norm.epsilon,
-                           norm.offset, room_of(mixed, t.rows()),         settles ? 1 : 0};
+                           norm.offset, room_of(mixed, t.rows()),         settles ? 1 : 0,   context.order(order).places};
       launcher.launch(kernels::norm16, {t.rows(), 1, 1}, 256, p);
     };
   }
@@ -278,14 +297,20 @@ class ManyRows : Fuser {
     step.extras = {operand.slot};
     step.emit = [=, to = operand.slot, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(key.value);
-      const To16Params p{t.data, context.extra(to), t.elements(), key.form, room_of(mixed, t.elements() / in_k), static_cast<int>(in_k)};
+      const To16Params p{t.data,
+                         context.extra(to),
+                         t.elements(),
+                         key.form,
+                         room_of(mixed, t.elements() / in_k),
+                         static_cast<int>(in_k),
+                         context.order(key.order).places};
       launcher.launch(kernels::to16, launcher.spread(t.elements() / 4), 256, p);
     };
   }
 
   Part all_rows(std::uint32_t product) const {
     const std::uint32_t weight = graph_.nodes[product].inputs[1];
-    return {weight, 0, tensor(weight).dims[0]};
+    return {weight, 0, tensor(weight).dims[0], mixes() ? none : adapted_.order_of(product)};
   }
   OperandAt operand_at(const Key& key) const {
     const Operand& in = operands_.at(key);
@@ -297,12 +322,14 @@ class ManyRows : Fuser {
   void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel, float smaller = 0) {
     SideBySide products{{}, 0, operand_at(key), front_of(key), graph_.nodes[group.front()].inputs[0], buffer, workspace_, mixes(), smaller};
     std::vector<std::uint32_t> weights;
+    std::vector<DenseWeight> dense;
     for (const std::uint32_t n : group) {
-      products.parts.push_back(all_rows(n));
-      products.row += products.parts.back().rows;
-      weights.push_back(products.parts.back().weight);
+      const Part& part = products.parts.emplace_back(all_rows(n));
+      products.row += part.rows;
+      weights.push_back(part.weight);
+      dense.push_back({part.weight, part.order});
     }
-    if (!mixes()) schedule_.dense.push_back(weights);
+    if (!mixes()) schedule_.dense.push_back(std::move(dense));
     Step& step = add_step(group.front(), group, kernel, std::move(weights));
     step.reads.insert(step.reads.end(), {products.norm.value, products.norm.weight});
     step.extras = {products.in.slot, buffer, workspace_};
@@ -341,14 +368,15 @@ class ManyRows : Fuser {
     if (const auto glu = glu_of_columns(first); glu && why_no_halves(first, *glu) == nullptr)
       if (Operand* out = wanted(root(graph_.nodes[glu->node].outputs[0])); out != nullptr) {
         const Part all = all_rows(first);
-        return emit_glu({first}, {{all.weight, glu->gate, all.rows / 2}, {all.weight, glu->up, all.rows / 2}}, *glu, key, *out);
+        return emit_glu({first}, {{all.weight, glu->gate, all.rows / 2, all.order}, {all.weight, glu->up, all.rows / 2, all.order}}, *glu,
+                        key, *out);
       }
     done_[first] = true;
     const Node& node = graph_.nodes[first];
     const Residuals sum = take_residuals(first, mixes() ? 2 : 1);
     const OneProduct product{all_rows(first), operand_at(key), front_of(key), bias_of(first), sum.first,
                              sum.second,      sum.stored,      workspace_,    mixes()};
-    if (!mixes()) schedule_.dense.push_back({node.inputs[1]});
+    if (!mixes()) schedule_.dense.push_back({{node.inputs[1], product.part.order}});
     Step& step = add_step(first, {first}, mixes() ? "matmul.mixed" : "matmul.16",
                           {node.inputs[1], product.bias, sum.first, sum.second, product.norm.value, product.norm.weight});
     step.nodes.insert(step.nodes.end(), sum.nodes.begin(), sum.nodes.end());
@@ -388,7 +416,8 @@ class ManyRows : Fuser {
     out.filled = true;
     out.scale = half ? glu_scale : 1.0f;
     if (mixes() && tensor(parts[0].weight).dtype == tensor(parts[1].weight).dtype) {
-      GluProducts products{parts, operand_at(key), front_of(key), graph_.nodes[gate].inputs[0], activation, out.slot, out.scale, half};
+      GluProducts products{parts, operand_at(key), front_of(key), graph_.nodes[gate].inputs[0], activation, out.slot, out.scale,
+                           half,  out.order};
       Step& step =
           add_step(gate, group, "matmul.mixed.glu.cuda", {parts[0].weight, parts[1].weight, products.norm.value, products.norm.weight});
       step.nodes.push_back(glu.node);
@@ -401,8 +430,8 @@ class ManyRows : Fuser {
     side_by_side(group, key, buffer, mixes() ? "matmul.mixed.two.cuda" : "matmul.16.two.cuda", y16 ? gate_scale : 0.0f);
     Step& step = add_step(glu.node, {glu.node}, "glu.16.cuda", {});
     step.extras = {buffer, out.slot};
-    step.emit = [=, rows_of = graph_.nodes[gate].inputs[0], to = out.slot, scale = out.scale, mixed = mixes()](const StepContext& context,
-                                                                                                               Launcher& launcher) {
+    step.emit = [=, rows_of = graph_.nodes[gate].inputs[0], to = out.slot, order = out.order, scale = out.scale,
+                 mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const std::int64_t m = context.tensor(rows_of).dims[0];
       const Glu16Params p{context.extra(buffer),
                           context.extra(to),
@@ -413,7 +442,8 @@ class ManyRows : Fuser {
                           y16 ? gate_scale : 0.0f,
                           activation,
                           room_of(mixed, m),
-                          0};
+                          0,
+                          context.order(order).places};
       launcher.launch(kernels::glu16, launcher.spread(m * n / 8), 256, p);
     };
   }
@@ -473,6 +503,7 @@ class ManyRows : Fuser {
     if (out != nullptr) {
       out->filled = true;
       attention.to = out->slot;
+      attention.order = out->order;
       attention.half = half_of(readers(r).front());
     }
     auto [write, attend] = attention.steps(n, weights_of_norms(what), card_);
@@ -483,11 +514,11 @@ class ManyRows : Fuser {
   /// A schedule without steps, for a reason of the whole graph where a node itself has none.
   Schedule nothing(Refusal reason) {
     Schedule none_here;
-    none_here.alone = alone_in_all(graph_, [&](std::uint32_t n) {
+    none_here.alone = adapted_.in_host(alone_in_all(graph_, [&](std::uint32_t n) {
       if (graph_.nodes[n].op != QUERN_OP_MATMUL) return sdk::Alone{n, "product", reason};
       const Refusal own = symbol_ == none ? nullptr : why_no_product(n);
       return sdk::Alone{n, "product", own != nullptr ? own : reason};
-    });
+    }));
     return none_here;
   }
 
@@ -512,18 +543,30 @@ class ManyRows : Fuser {
   std::map<std::uint32_t, std::vector<std::uint32_t>> attention_of_queries_;  // by the product that makes them
 };
 
-AdaptedGraph as_given(const Graph& graph) { return AdaptedGraph(graph, "no kernel of many rows adds adapters to its product"); }
+constexpr Refusal no_adapters = "no kernel of many rows adds adapters to its product";
+
+Schedule many_rows(const Graph& graph, const quern_graph* given, const CardFacts& card, bool mixed) {
+  const AdaptedGraph as_given(graph, no_adapters);
+  std::optional<ManyRows> apart;
+  const auto adapted = std::make_shared<const AdaptedGraph>(graph, given, no_adapters, [&](std::uint32_t product) {
+    return (apart ? *apart : apart.emplace(as_given, card, mixed)).why_no_order(product);
+  });
+  Schedule schedule = ManyRows(*adapted, card, mixed).run();
+  schedule.orders = adapted->orders();
+  schedule.adapted = adapted;
+  return schedule;
+}
 
 }  // namespace
 
-Schedule wide_schedule(const Graph& graph, const CardFacts& card) {
+Schedule wide_schedule(const Graph& graph, const quern_graph* given, const CardFacts& card) {
   if (graph.source.symbols.empty()) return without_symbols(graph);
-  return ManyRows(as_given(graph), card, false).run();
+  return many_rows(graph, given, card, false);
 }
 
-Schedule mixed_schedule(const Graph& graph, const CardFacts& card) {
+Schedule mixed_schedule(const Graph& graph, const quern_graph* given, const CardFacts& card) {
   if (graph.source.symbols.empty()) return without_symbols(graph);
-  return ManyRows(as_given(graph), card, true).run();
+  return many_rows(graph, given, card, true);
 }
 
 }  // namespace quern::cuda

@@ -4,6 +4,7 @@
 //     weights of f16 are read as they are, by activations of f16
 //   - queries, keys and values, and gate and up, are one product where their weights lie side by side, or columns of one
 //   - norms, activations and attention write the 16-bit operand of the next product; residual sums are the addend of products
+//   - columns of operands in another order (take) are stored so by what makes the operand; copies of weights have them put back
 //   - a norm behind a product, the sum with it and the norm before the next product are one kernel
 //   - rotations and the cache's writes are one kernel; attention of many rows runs on the matrix units (kernels/attention_rows.cu)
 #pragma once
@@ -12,11 +13,11 @@
 
 namespace quern::cuda {
 
-/// For runs with more rows than the decode schedules have. Empty where the graph has no product that it serves.
-Schedule wide_schedule(const Graph& graph, const CardFacts& card);
+/// `given`: what `graph` was read from. For runs with more rows than the decode schedules have. Empty where the graph has no product that it serves.
+Schedule wide_schedule(const Graph& graph, const quern_graph* given, const CardFacts& card);
 
 /// The same of up to 32 rows, of many sequences 64. Most bytes of the weights then have products in their own format on the matrix units
 /// (ops/mixed.hpp). Few rows cost the reading of the weights, and no copies of them.
-Schedule mixed_schedule(const Graph& graph, const CardFacts& card);
+Schedule mixed_schedule(const Graph& graph, const quern_graph* given, const CardFacts& card);
 
 }  // namespace quern::cuda

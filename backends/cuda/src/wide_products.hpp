@@ -9,10 +9,11 @@ namespace quern::cuda {
 /// The columns of an operand of mixed.cu, else 0.
 inline int room_of(bool mixed, std::int64_t rows) { return mixed ? static_cast<int>(operand_columns(rows)) : 0; }
 
-/// Rows of a matrix that are one part of a step.
+/// Rows of a matrix that are one part of a step. `order`: the value whose index its columns are in and the operand's are not, or none.
 struct Part {
   std::uint32_t weight;
   std::int64_t first, rows;
+  std::uint32_t order = QUERN_NONE;
 };
 /// A 16-bit operand in a slot.
 struct OperandAt {
@@ -60,6 +61,7 @@ struct GluProducts {
   std::uint32_t to;
   float scale;
   bool half;
+  std::uint32_t order;  // of the result, or none
   void operator()(const StepContext& context, Launcher& launcher) const;
 };
 

@@ -22,7 +22,9 @@
 #define __grid_constant__
 #define __shared__ static
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#define SHARED_FLOATS(name) float* const name = nullptr  // blocks have none
+#define SHARED_MEMORY(type, name) type* const name = reinterpret_cast<type*>(emulated_memory)
+
+alignas(16) inline std::byte emulated_memory[48 << 10];  // what the host gives a block
 
 struct uint2 {
   u32 x, y;
@@ -30,9 +32,13 @@ struct uint2 {
 struct uint4 {
   u32 x, y, z, w;
 };
+struct float2 {
+  float x, y;
+};
 struct float4 {
   float x, y, z, w;
 };
+inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 inline uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
@@ -51,15 +57,16 @@ inline void __syncthreads() {
   static std::barrier<> all(emulated_threads);
   all.arrive_and_wait();
 }
-inline bool __syncthreads_or(bool v) {
+inline int __syncthreads_count(bool v) {
   static std::atomic<int> count{0};
   count += v ? 1 : 0;
   __syncthreads();
-  const bool any = count != 0;
+  const int all = count;
   __syncthreads();
   count -= v ? 1 : 0;
-  return any;
+  return all;
 }
+inline bool __syncthreads_or(bool v) { return __syncthreads_count(v) != 0; }
 
 /// What the lanes of a warp show each other.
 struct EmulatedWarp {
@@ -109,6 +116,7 @@ inline u32 __ballot_sync(u32, bool v) {
   });
   return all;
 }
+inline bool __any_sync(u32 lanes, bool v) { return __ballot_sync(lanes, v) != 0; }
 inline void __syncwarp() { EmulatedWarp::own().lanes.arrive_and_wait(); }
 template <class T>
 T __shfl_up_sync(u32, T v, int below) {
@@ -116,6 +124,10 @@ T __shfl_up_sync(u32, T v, int below) {
   return emulated_shuffle(v, lane >= below ? lane - below : lane);
 }
 inline float __fmul_rn(float a, float b) { return a * b; }
+inline int __dp4a(int a, int b, int c) {
+  for (int shift = 0; shift < 32; shift += 8) c += static_cast<signed char>(a >> shift) * static_cast<signed char>(b >> shift);
+  return c;
+}
 inline int __popc(u32 v) { return std::popcount(v); }
 inline float __expf(float x) { return std::exp(x); }
 inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f); }
