@@ -29,7 +29,8 @@ void add_case(CaseSink& sink, bool twice) {
   const int normed = g.node(QUERN_OP_RMS_NORM, "norm", {x, add_norm_weight(g, "norm.weight", wide, QUERN_Q4_Z128)}, {rows_dim, wide},
                             {{QUERN_KEY_EPSILON, 1e-5}});
   const int ordered = in_order(g, "in_order", normed, wide, twice);
-  const int active = g.node(QUERN_OP_GLU, "active", {product("gate", ordered, ffn, wide), product("up", ordered, ffn, wide)}, {rows_dim, ffn});
+  const int active =
+      g.node(QUERN_OP_GLU, "active", {product("gate", ordered, ffn, wide), product("up", ordered, ffn, wide)}, {rows_dim, ffn});
   g.output(product("down", in_order(g, "active_in_order", active, ffn, twice), wide, ffn));
   sink.add_graph(std::string("graphs.orders.") + (twice ? "twice" : "once"), g.finish(Profile::quick, level_inference));
 }

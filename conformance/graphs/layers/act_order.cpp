@@ -9,16 +9,16 @@ namespace {
 
 /// Columns of a [rows, n] in a random order.
 int ordered(LayerStep& s, const char* product, int a, std::int64_t n) {
-  const int index =
-      s.graph.input(s.name(product) + ".order", filled(constant(QUERN_I32, {n}), "order", [n](const Tensor& t, const CounterRandom& random) {
-                      std::vector<double> columns;
-                      for (std::int64_t i = 0; i < n; ++i) columns.push_back(static_cast<double>(i));
-                      for (std::int64_t i = n; i-- > 1;) {
-                        const double at = random.uniform(static_cast<std::uint64_t>(i)) * static_cast<double>(i + 1);
-                        std::swap(columns[static_cast<std::size_t>(i)], columns[static_cast<std::size_t>(at)]);
-                      }
-                      for (std::int64_t i = 0; i < n; ++i) t.set(i, columns[static_cast<std::size_t>(i)]);
-                    }));
+  const int index = s.graph.input(s.name(product) + ".order",
+                                  filled(constant(QUERN_I32, {n}), "order", [n](const Tensor& t, const CounterRandom& random) {
+                                    std::vector<double> columns;
+                                    for (std::int64_t i = 0; i < n; ++i) columns.push_back(static_cast<double>(i));
+                                    for (std::int64_t i = n; i-- > 1;) {
+                                      const double at = random.uniform(static_cast<std::uint64_t>(i)) * static_cast<double>(i + 1);
+                                      std::swap(columns[static_cast<std::size_t>(i)], columns[static_cast<std::size_t>(at)]);
+                                    }
+                                    for (std::int64_t i = 0; i < n; ++i) t.set(i, columns[static_cast<std::size_t>(i)]);
+                                  }));
   return s.graph.node(QUERN_OP_TAKE, s.name(product) + ".in_order", {a, index}, {rows_dim, n});
 }
 
@@ -42,6 +42,7 @@ int add(LayerStep& s, int x, int layer) {
 }  // namespace
 
 extern const LayerFamily act_order_layer;
-const LayerFamily act_order_layer = {"act_order", {256, 512, 4, 2, 64}, {1024, 2816, 8, 2, 128}, add, nullptr, QUERN_Q4_Z128, nullptr, QUERN_Q4_Z128};
+const LayerFamily act_order_layer = {"act_order", {256, 512, 4, 2, 64}, {1024, 2816, 8, 2, 128}, add, nullptr, QUERN_Q4_Z128,
+                                     nullptr,     QUERN_Q4_Z128};
 
 }  // namespace quern::conformance

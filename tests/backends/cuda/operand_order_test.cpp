@@ -1,6 +1,7 @@
-// Operands whose columns are put in an order by the kernels that make them (wide.cu), and copies of weights that have them put back (weights.cu), over a card
-// in plain C++ (emulated_card.hpp). Each is compared with what the same kernel makes without an order.
+// Operands whose columns are put in an order by what makes them (wide.cu, mixed.cuh, operand.cuh), and copies of weights that have them put back
+// (weights.cu), over a card in plain C++ (emulated_card.hpp). Each is compared with what the same code makes without an order.
 
+#include <mixed.cuh>
 #include <weights.cu>
 #include <wide.cu>
 
@@ -86,6 +87,48 @@ TEST(CudaOperandOrder, GatedActivationsAreStoredInOrder) {
   });
 }
 
+/// As attention stores its heads: a lane an element.
+struct HeadsParams {
+  Address x, y, places;
+};
+void store_heads(HeadsParams p) {
+  for (int i = static_cast<int>(threadIdx.x); i < k; i += 256)
+    store_operand(at<char>(p.y) + operand_row(blockIdx.x, columns, k / 256), columns, i,
+                  at<const float>(p.x)[static_cast<int>(blockIdx.x) * k + i], true, p.places);
+}
+TEST(CudaOperandOrder, HeadsAreStoredInOrder) {
+  const std::vector<float> x = numbers(rows * k);
+  expect_ordered([&](Address y, Address places) { run_emulated(store_heads, rows, 1, HeadsParams{address(x), y, places}); });
+}
+
+/// As products of gate and up store their sums: a warp has eight outputs of eight columns, a lane one output of two of them.
+struct GatedParams {
+  MixedParams of;
+  Address x;
+};
+void store_sums(GatedParams p) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  for (int first = warp * 8; first < k; first += 64) {
+    const int output = first + lane / 4;
+    float sums[4] = {};
+    for (int i = 0; i < 2; ++i)
+      if (const int column = 2 * (lane % 4) + i; column < rows) {
+        const float* const row = at<const float>(p.x) + column * 2 * k;
+        sums[i] = row[output], sums[i + 2] = row[k + output];
+      }
+    store_gated(p.of, p.of.glu_y, p.of.t, k - 1, output, 0, sums, p.of.glu_places);
+  }
+}
+TEST(CudaOperandOrder, ProductsOfGateAndUpAreStoredInOrder) {
+  const std::vector<float> x = numbers(rows * 2 * k);
+  expect_ordered([&](Address y, Address places) {
+    GatedParams p{};
+    p.of.t = rows, p.of.columns = columns, p.of.alpha = p.of.glu_scale = 1, p.of.activation = act_silu, p.of.half = 1;
+    p.of.glu_y = y, p.of.glu_places = places, p.x = address(x);
+    run_emulated(store_sums, 1, 1, p);
+  });
+}
+
 TEST(CudaOperandOrder, CopiesOfWeightsHaveColumnsWhereTheOperandHasThem) {
   const RandomOrder order;
   const std::vector<float> w = numbers(rows * k);
@@ -98,7 +141,8 @@ TEST(CudaOperandOrder, CopiesOfWeightsHaveColumnsWhereTheOperandHasThem) {
   for (int n = 0; n < rows; ++n)
     for (int j = 0; j < k; ++j) {
       const std::size_t row = static_cast<std::size_t>(n * k);
-      ASSERT_EQ(copy[row + static_cast<std::size_t>(order.index[static_cast<std::size_t>(j)])], to_bf16(w[row + static_cast<std::size_t>(j)]));
+      ASSERT_EQ(copy[row + static_cast<std::size_t>(order.index[static_cast<std::size_t>(j)])],
+                to_bf16(w[row + static_cast<std::size_t>(j)]));
     }
 }
 

@@ -5,7 +5,7 @@
 #include "half_pairs.cuh"
 #include "operand.cuh"
 
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900 || defined(QUERN_EMULATED_CARD)
 /// Stores activation(gate) * up of output `output` and columns `left` + 2 t and the next into the operand at `to`, of `columns` columns of which `t` are
 /// there: sums 0 and 1 are gate's, 2 and 3 up's. All lanes of a warp, whose eight outputs are a chunk of the operand, or go to `places` (operand.cuh).
 /// P: parameters with the fields of MixedParams that are read here.
