@@ -34,8 +34,7 @@ void Fuser::judge_products() {
 
 bool Fuser::only_products(std::uint32_t r, bool alike) const {
   return !kept(r) && !readers(r).empty() && std::ranges::all_of(readers(r), [&](std::uint32_t n) {
-    return is_product(n) && root(graph_.nodes[n].inputs[0]) == r &&
-           (!alike || (form_of(n) == form_of(readers(r).front()) && order_of(n) == order_of(readers(r).front())));
+    return is_product(n) && root(graph_.nodes[n].inputs[0]) == r && (!alike || form_of(n) == form_of(readers(r).front()));
   });
 }
 

@@ -54,7 +54,7 @@ class Fuser : protected Uses {
   void judge_products();
   Refusal why_no_product(std::uint32_t n) const { return products_[n]; }
   bool is_product(std::uint32_t n) const { return products_[n] == nullptr; }
-  /// Whether all that reads a value are products that take it as their operand, `alike`: in one form and order.
+  /// Whether all that reads a value are products that take it as their operand, `alike`: in one form.
   bool only_products(std::uint32_t r, bool alike) const;
   /// Why a norm is not in front of the products that read it. `others`: where those are not all that reads it, or not alike.
   Refusal why_not_in_front(std::uint32_t norm, bool alike, Refusal others) const;

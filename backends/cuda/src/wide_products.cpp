@@ -71,15 +71,19 @@ void take_raw(MixedParams& p, const FrontNorm& norm, const StepContext& context)
 void SideBySide::operator()(const StepContext& context, Launcher& launcher) const {
   const std::int64_t m = context.tensor(rows_of).dims[0];
   if (mixed) {
-    MixedParams p = mixed_params(parts, in, m, context);
-    take_raw(p, norm, context);
     Address y = context.extra(buffer);
-    for (int i = 0; i < p.parts; ++i) {
-      p.part[i].y = y;
-      p.part[i].row = static_cast<int>(row);
-      y += static_cast<Address>(p.part[i].rows) * 4;
+    for (std::size_t first = 0, count = 0; first < parts.size(); first += count) {  // a launch for neighbours that have one operand
+      for (count = 1; first + count < parts.size() && parts[first + count].slot == parts[first].slot;) ++count;
+      MixedParams p = mixed_params(std::span(parts).subspan(first, count), {parts[first].slot, in.k, in.scale, in.half}, m, context);
+      take_raw(p, norm, context);
+      for (int i = 0; i < p.parts; ++i) {
+        p.part[i].y = y;
+        p.part[i].row = static_cast<int>(row);
+        y += static_cast<Address>(p.part[i].rows) * 4;
+      }
+      launch_mixed(p, launcher);
     }
-    return launch_mixed(p, launcher);
+    return;
   }
   const Shadows& shadows = launcher.gpu().shadows();
   const Address first = shadows.find(source_of(parts.front(), context));

@@ -9,11 +9,11 @@ namespace quern::cuda {
 /// The columns of an operand of mixed.cu, else 0.
 inline int room_of(bool mixed, std::int64_t rows) { return mixed ? static_cast<int>(operand_columns(rows)) : 0; }
 
-/// Rows of a matrix that are one part of a step. `order`: the value whose index its columns are in and the operand's are not, or none.
+/// Rows of a matrix that are one part of a step. `order`: the value whose index its columns are in and the operand's are not, or none. `slot`: of its operand.
 struct Part {
   std::uint32_t weight;
   std::int64_t first, rows;
-  std::uint32_t order = QUERN_NONE;
+  std::uint32_t order, slot;
 };
 /// A 16-bit operand in a slot.
 struct OperandAt {
@@ -29,7 +29,7 @@ struct FrontNorm {
   bool settles = false;
 };
 
-/// Products of one operand into a buffer, side by side: one product where their 16-bit weights follow one another.
+/// Products of one operand, by mixed.cu perhaps in several orders, into a buffer, side by side: one product where their 16-bit weights follow one another.
 struct SideBySide {
   std::vector<Part> parts;
   std::int64_t row;

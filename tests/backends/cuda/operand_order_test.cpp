@@ -1,6 +1,5 @@
-// Operands whose columns are put in an order by what makes them (wide.cu, mixed.cuh, operand.cuh), and copies of weights that have them put back
-// (weights.cu), over a card in plain C++ (emulated_card.hpp). Each is compared with what the same code makes without an order.
-
+// Operands whose columns are put in an order by what makes them (wide.cu, mixed.cuh, operand.cuh), over a card in plain C++ (emulated_card.hpp). Each is
+// compared with what the same code makes without an order. And copies of weights that have their columns put back (weights.cu).
 #include <mixed.cuh>
 #include <weights.cu>
 #include <wide.cu>
@@ -64,7 +63,18 @@ TEST(CudaOperandOrder, NormsStoreTheirOperandInOrder) {
   const std::vector<float> x = numbers(rows * k), weight = numbers(k);
   for (const int half : {0, 1})
     expect_ordered([&](Address y, Address places) {
-      run_emulated(norm16, rows, 1, Norm16Params{address(x), address(weight), y, k, half, 1e-5f, 0.0f, columns, 0, places});
+      run_emulated(norm16, rows, 1, Norm16Params{address(x), address(weight), y, k, half, 1e-5f, 0.0f, columns, 0, places, {}});
+    });
+}
+TEST(CudaOperandOrder, NormsStoreOperandsInSeveralOrders) {
+  const std::vector<float> x = numbers(rows * k), weight = numbers(k);
+  for (const int which : {0, 1})
+    expect_ordered([&](Address y, Address places) {
+      std::vector<char> others(2 * static_cast<std::size_t>(k / 256) * columns * OPERAND_PITCH);
+      Norm16Params p{address(x), address(weight), address(others), k, 1, 1e-5f, 0.0f, columns, 0, 0, {}};
+      p.more[which] = {y, places};
+      p.more[1 - which] = {address(others) + others.size() / 2, 0};
+      run_emulated(norm16, rows, 1, p);
     });
 }
 TEST(CudaOperandOrder, RowsWithASumAndTheNextNormStoreTheirOperandInOrder) {

@@ -237,6 +237,9 @@ struct DenseParams {
   float alpha;
   int y16;  // y and c are of the operands' type, else f32, as bias is
 };
+struct OrderedCopy {  // the same row as another operand, whose elements go to other places; y 0: none
+  Address y, places;
+};
 struct Norm16Params {
   Address x, weight, y;
   int h, half;  // half: y is f16, else bf16
@@ -244,6 +247,7 @@ struct Norm16Params {
   int columns;     // y is an operand of so many (operand.cuh); 0: rows
   int settles;     // 1: the next kernel starts only when all before this one are done
   Address places;  // of such an operand: where its elements go (operand.cuh), or 0
+  OrderedCopy more[2];
 };
 struct To16Params {
   Address x, y;

@@ -29,7 +29,14 @@ KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
   const auto store = [&](int i, const float4& a, const float4& w) {
     const float4 y = make_float4(a.x * factor * (w.x + p.offset), a.y * factor * (w.y + p.offset), a.z * factor * (w.z + p.offset),
                                  a.w * factor * (w.w + p.offset));
-    if (p.columns) return store_operand_four(at<char>(p.y) + operand_row(blockIdx.x, p.columns, p.h / 256), p.columns, i, y, p.half, p.places);
+    if (p.columns) {
+      const i64 row = operand_row(blockIdx.x, p.columns, p.h / 256);
+      store_operand_four(at<char>(p.y) + row, p.columns, i, y, p.half, p.places);
+#pragma unroll
+      for (int c = 0; c < 2; ++c)
+        if (p.more[c].y) store_operand_four(at<char>(p.more[c].y) + row, p.columns, i, y, p.half, p.more[c].places);
+      return;
+    }
     *reinterpret_cast<uint2*>(at<u16>(p.y) + (i64)blockIdx.x * p.h + i) =
         make_uint2(pack16(y.x, y.y, p.half), pack16(y.z, y.w, p.half));
   };
