@@ -8,7 +8,7 @@
 // With --time, on a device that computes: each step runs RUNS times, and "FAMILY ROWS LAYERS MICROSECONDS" is the median of them, the wait of the host
 // included, which the difference of two depths is without. Values of up to 16 MiB then have the suite's contents, so that routers choose as in a model.
 // Larger ones get none: their contents change no time. --widths puts other widths in place of the family's, --format (as in q6_k) another block format
-// in place of Q4_K.
+// in place of the family's.
 // Rows 1, 64 and 512 (timed also 2,048) are of one sequence, 8 and 32 of as many sequences; each graph has room for 512 rows (timed for 2,048), as a
 // session's step. A llama comes in further numerics too, and in a format of quantised directories. Exit: 0; 2 usage;
 // 3 there is no such device; 1 a run failed.
@@ -94,7 +94,8 @@ void run(const quern::loader::Device& device, const LayerFamily& family, const V
     const ValueSpec& spec = c.graph->values[static_cast<std::size_t>(value)].spec;
     regions.push_back(std::make_unique<Region>(device, queue, packed_bytes(spec.dtype, spec.dims), 0, false));
     bindings[id] = regions.back().get();
-    if (timed > 0 && regions.back()->bytes() <= most_contents) write_contents(*regions.back(), spec, value);
+    if (timed > 0 ? regions.back()->bytes() <= most_contents : spec.kind == QUERN_VALUE_CONSTANT && spec.dtype == QUERN_I32)
+      write_contents(*regions.back(), spec, value);  // untimed: kernels may be chosen by an index
     if (spec.kind == QUERN_VALUE_CONSTANT) constants[id] = regions.back().get();
   }
   std::map<std::uint32_t, PackedWeight> packed;
@@ -152,7 +153,7 @@ int main(int argc, char** argv) {
     widths = widths_of(argv[2]), argc -= 2, argv += 2;
     if (!widths) return usage();
   }
-  quern_dtype format = QUERN_Q4_K;
+  std::optional<quern_dtype> format;
   if (argc > 2 && std::string_view(argv[1]) == "--format") {
     const auto named = std::ranges::find_if(quern_formats, [&](const quern_format& f) { return dtype_name(f.id) == argv[2]; });
     if (named == std::end(quern_formats)) return usage();
@@ -177,7 +178,7 @@ int main(int argc, char** argv) {
             for (const int layers : depths) {
               LayerFamily of = *family;
               if (widths) of.usual = *widths;
-              run(*device, of, variant, kind, layers, timed, variant.format.value_or(format));
+              run(*device, of, variant, kind, layers, timed, variant.format.value_or(format.value_or(family->usual_block)));
             }
       }
       return 0;

@@ -1,8 +1,9 @@
-// The patterns that fused kernels stand for (quern/sdk/fusion/patterns.hpp, adapters.hpp), on graphs of a few nodes; each condition that a pattern asks for is
-// broken in turn.
+// The patterns that fused kernels stand for (quern/sdk/fusion/patterns.hpp, adapters.hpp, orders.hpp), on graphs of a few nodes; each condition that a pattern
+// asks for is broken in turn.
 #include "quern/sdk/fusion/patterns.hpp"
 
 #include "quern/sdk/fusion/adapters.hpp"
+#include "quern/sdk/fusion/orders.hpp"
 
 #include <gtest/gtest.h>
 
@@ -467,6 +468,64 @@ TEST(FusionPatterns, AdaptersUnderAConditionStandAlone) {
   AdaptedLayer layer;
   layer.nodes[layer.product].invariant = true;
   EXPECT_STREQ(layer.refusal(), "its rows must not depend on the batch");
+}
+
+/// Two products of x whose columns are in another order.
+struct OrderedLayer : SmallGraph {
+  std::uint32_t x = value({3, 64}), index = value({64}, QUERN_I32), in_order = value({3, 64}), weight = value({32, 64}), y = value({3, 32}),
+                other = value({3, 32});
+  std::uint32_t take = node(QUERN_OP_TAKE, {x, index}, {in_order}), first = node(QUERN_OP_MATMUL, {in_order, weight}, {y}),
+                second = node(QUERN_OP_MATMUL, {in_order, weight}, {other});
+  OrderedLayer() { kept = {x, index, weight, y, other}; }
+  std::string refusal() const {
+    const Refusal why = quern::sdk::fusion::OrderPattern<SmallGraph>(*this).why_no_order(take);
+    return why == nullptr ? "" : why;
+  }
+};
+
+TEST(FusionPatterns, OrderIsFoundInFrontOfItsProducts) { EXPECT_EQ(OrderedLayer().refusal(), ""); }
+TEST(FusionPatterns, OrderIsNotFoundWhereOthersReadItsResult) {
+  OrderedLayer copied;
+  copied.node(QUERN_OP_COPY, {copied.in_order}, {copied.value({3, 64})});
+  EXPECT_EQ(copied.refusal(), "its result is read by a node that is no product");
+  OrderedLayer kept;
+  kept.kept.push_back(kept.in_order);
+  EXPECT_EQ(kept.refusal(), "the host reads its result");
+  OrderedLayer weights;
+  weights.nodes[weights.second].inputs[1] = weights.in_order;
+  EXPECT_EQ(weights.refusal(), "its result is more than the operand of a product");
+  OrderedLayer part;
+  part.nodes[part.second].inputs[0] = part.columns(part.in_order, 0, 32);
+  EXPECT_EQ(part.refusal(), "a product reads a part of its result or a strided view");
+}
+TEST(FusionPatterns, OrderByAnotherIndexIsNotFound) {
+  OrderedLayer shorter;
+  shorter.nodes[shorter.take].inputs[1] = shorter.value({63}, QUERN_I32);
+  EXPECT_EQ(shorter.refusal(), "its index has not as many elements as a row");
+  OrderedLayer wide;
+  wide.nodes[wide.take].inputs[1] = wide.value({64}, QUERN_I64);
+  EXPECT_EQ(wide.refusal(), "its index is a strided view or not i32");
+  OrderedLayer made;
+  made.node(QUERN_OP_COPY, {made.x}, {made.index});
+  EXPECT_EQ(made.refusal(), "its index is made in the graph");
+}
+TEST(FusionPatterns, OrderOfWhatIsWrittenInPlaceIsNotFound) {
+  OrderedLayer layer;
+  layer.node(QUERN_OP_COPY, {layer.weight}, {layer.x});
+  EXPECT_EQ(layer.refusal(), "what it reads or its result is written in place");
+}
+TEST(FusionPatterns, OrderOfAPartOrOf16BitsIsNotFound) {
+  OrderedLayer part;
+  part.nodes[part.take].inputs[0] = part.columns(part.value({3, 128}), 64, 64);
+  EXPECT_EQ(part.refusal(), "what it reads or its result is a part of a value or a strided view");
+  OrderedLayer half;
+  half.nodes[half.take].inputs[0] = half.value({3, 64}, QUERN_F16);
+  EXPECT_EQ(half.refusal(), "what it reads or its result is not f32");
+}
+TEST(FusionPatterns, OrderUnderAConditionStandsAlone) {
+  OrderedLayer layer;
+  layer.nodes[layer.second].invariant = true;
+  EXPECT_EQ(layer.refusal(), "its rows must not depend on the batch");
 }
 
 }  // namespace

@@ -53,8 +53,8 @@ Refusal Fuser::why_not_in_front(std::uint32_t n, bool alike, Refusal others) con
 
 Fuser::Key Fuser::key_of(std::uint32_t product) const {
   const std::uint32_t a = root(graph_.nodes[product].inputs[0]), made_by = maker(a);
-  if (made_by != none && in_front_[made_by]) return {root(graph_.nodes[made_by].inputs[0]), made_by, form_of(product)};
-  return {a, none, form_of(product)};
+  if (made_by != none && in_front_[made_by]) return {root(graph_.nodes[made_by].inputs[0]), made_by, form_of(product), order_of(product)};
+  return {a, none, form_of(product), order_of(product)};
 }
 
 void Fuser::find_norms() {
@@ -67,7 +67,7 @@ void Fuser::find_operands() {
     if (!is_product(n)) continue;
     const Key key = key_of(n);
     if (operands_.contains(key)) continue;
-    operands_[key] = {slot(operand_bytes_of(n, key.form)), tensor(graph_.nodes[n].inputs[0]).last(), key.form < 0};
+    operands_[key] = {slot(operand_bytes_of(n, key.form)), tensor(graph_.nodes[n].inputs[0]).last(), key.form < 0, 1, key.order};
   }
 }
 
@@ -279,6 +279,8 @@ Schedule Fuser::emit_all() {
       }
       continue;
     }
+    if (adapted_.order_of(n) != none)
+      throw Failure(QUERN_INTERNAL, "a product was joined with the order of its operand, and no step has it");
     left.push_back(n);
     for (const std::uint32_t of_host : adapted_.in_host(std::vector{n})) schedule_.steps.push_back(std::move(general.steps[of_host]));
   }

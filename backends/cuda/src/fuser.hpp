@@ -42,6 +42,8 @@ class Fuser : protected Uses {
   virtual Refusal why_no_experts(std::uint32_t /*product*/) const { return "this schedule has no kernels of few pairs of experts"; }
   /// The form in which a product reads its operand; negative: in f32, which it converts itself.
   virtual int form_of(std::uint32_t product) const = 0;
+  /// The value whose index a product's operand is stored by; none: its elements lie as they come.
+  virtual std::uint32_t order_of(std::uint32_t /*product*/) const { return none; }
   virtual std::uint64_t operand_bytes_of(std::uint32_t product, int form) const = 0;
   /// Emits the steps of the first rule that takes a node; whether one did.
   virtual bool emit(std::uint32_t node) = 0;
@@ -63,13 +65,15 @@ class Fuser : protected Uses {
     std::uint32_t value;  // root
     std::uint32_t norm;   // node, or none
     int form;
+    std::uint32_t order = QUERN_NONE;  // the value whose index it is stored by, or none
     auto operator<=>(const Key&) const = default;
   };
   struct Operand {
     std::uint32_t slot = 0;
     std::int64_t k = 0;
     bool filled = false;
-    float scale = 1;  // of what is stored
+    float scale = 1;                   // of what is stored
+    std::uint32_t order = QUERN_NONE;  // as of its key
   };
   Key key_of(std::uint32_t product) const;
   void find_norms();
@@ -150,7 +154,8 @@ class Fuser : protected Uses {
   Refusal why_no_end(std::uint32_t activation) const;
   Refusal why_no_expert_layer(std::uint32_t node) const;
   Refusal why_no_few_experts(std::uint32_t node) const;
-  Refusal why_no_adapters(std::uint32_t n) const { return adapted_.why_not(n); }
+  Refusal why_no_adapters(std::uint32_t n) const { return adapted_.why_no_adapters(n); }
+  Refusal why_no_order(std::uint32_t take) const { return adapted_.why_no_order(take); }
   void emit_expert_glu(std::uint32_t glu);
   void emit_expert_sum(std::uint32_t combine);
 

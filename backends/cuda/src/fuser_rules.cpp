@@ -9,6 +9,7 @@ namespace quern::cuda {
 const sdk::fusion::Rule<Fuser> Fuser::rules[] = {
     {QUERN_OP_MATMUL, "product", &Fuser::why_no_product},
     {QUERN_OP_LORA_MATMUL, "adapters", &Fuser::why_no_adapters},
+    {QUERN_OP_TAKE, "order", &Fuser::why_no_order},
     {QUERN_OP_RMS_NORM, "attention", &Fuser::why_not_with_attention, &Fuser::is_refused_by_attention},
     {QUERN_OP_RMS_NORM, "norm and sum", &Fuser::why_no_sum_behind, &Fuser::is_summed},
     {QUERN_OP_RMS_NORM, "norm", &Fuser::why_no_norm},

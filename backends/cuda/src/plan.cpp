@@ -81,7 +81,13 @@ void Plan::compile(const quern_graph* given, bool fuse, const CardFacts& card, s
     if (!few) take(decode_schedule(graph, given, 8, card), unfused.few);
     if (!mixed_is_better) take(std::move(of_one), unfused.one);
   }
-  for (Schedule& schedule : schedules) schedule.place(graph);
+  for (Schedule& schedule : schedules) {
+    schedule.place(graph);
+    for (const std::uint32_t v : schedule.orders) {
+      const Orders::Index index{v, static_cast<std::uint64_t>(graph.values[v].tensor.elements())};
+      if (std::ranges::find(orders, index) == orders.end()) orders.push_back(index);
+    }
+  }
   std::string reason;
   if (schedules.size() == 1 && fuse)
     for (const Node& node : graph.nodes)
@@ -201,9 +207,9 @@ bool Plan::has_kernel(std::string_view name) const noexcept {
   });
 }
 
-const Schedule& Plan::schedule_for(const std::vector<std::int64_t>& extents) const {
+const Schedule& Plan::schedule_for(const std::vector<std::int64_t>& extents, bool ordered) const {
   for (std::size_t s = schedules.size(); s-- > 1;)
-    if (schedules[s].serves(extents)) return schedules[s];
+    if (schedules[s].serves(extents) && (ordered || schedules[s].orders.empty())) return schedules[s];
   return schedules.front();
 }
 
@@ -211,6 +217,7 @@ class Instance::Context : public StepContext {
  public:
   Context(const Instance& instance, const Schedule& schedule) : instance_(instance), schedule_(schedule) {}
   const Tensor& tensor(std::uint32_t value) const override { return instance_.tensors_[value]; }
+  Order order(std::uint32_t value) const override { return instance_.orders_.of(value); }
   Address extra(std::uint32_t slot) const override { return instance_.scratch_ + schedule_.extra_offset[slot]; }
   Address scratch() const override { return instance_.scratch_ + schedule_.scratch_offset; }
   Address counters() const override { return instance_.counters_memory_; }
@@ -247,7 +254,7 @@ Instance::~Instance() {
   drop_captured();
   for (Mirrors::Mirror* mirror : mirrors_) gpu_.mirrors().remove(mirror);
   gpu_.slots().give(slot_);
-  if (counters_memory_ != 0) gpu_.release(counters_memory_, counter_bytes);
+  if (counters_memory_ != 0) gpu_.release(counters_memory_, private_bytes());
   ::quern::cuda::Context ignored = nullptr;
   gpu_.driver().cuCtxPopCurrent_v2(&ignored);
 }
@@ -308,14 +315,22 @@ void Instance::prepare(sdk::BoundPlaces places, Lane& lane) {
       if (Mirrors::Mirror* mirror = gpu_.mirrors().add(places_[v], static_cast<std::uint32_t>(graph.values[v].bytes)); mirror != nullptr)
         mirrors_.push_back(mirror);
   if (counters_memory_ == 0) {
-    counters_memory_ = gpu_.allocate(counter_bytes, "counters");
+    counters_memory_ = gpu_.allocate(private_bytes(), "counters");
     gpu_.driver().check(gpu_.driver().cuMemsetD32Async(counters_memory_, 0, counter_bytes / 4, lane.stream()), "clearing counters");
     lane.synchronize("clearing counters");  // a run may come on another lane
   }
   counters_ = sdk::made<quern_counters>();
+  read_orders(lane);
   prepared_ = true;
   capture(lane);
   gpu_.staging().give_back();  // the weights are there
+}
+
+void Instance::read_orders(Lane& lane) {
+  ordered_ = orders_.read(plan_.orders, places_, counters_memory_ + counter_bytes, lane);
+  if (!ordered_)
+    gpu_.warn(
+        "an order of columns in front of products names a column twice or none: steps with it run without the kernels of several nodes, which is slower");
 }
 
 /// Finds every kernel that runs may need, and captures steps of 1 to 8 rows and of as many as there can be; others are captured when they come again.
@@ -323,13 +338,13 @@ void Instance::capture(Lane& lane) {
   std::vector<std::int64_t> extents = bounds_;
   std::uint32_t step = 0;
   for (const Schedule& schedule : plan_.schedules) {
-    if (schedule.dense.empty()) continue;
+    if (schedule.dense.empty() || (!ordered_ && !schedule.orders.empty())) continue;
     refresh(extents, schedule);
     if (gpu_.blas() != nullptr) lane.blas_workspace();
     Launcher launcher(lane, false, *slot_);
-    for (const std::vector<std::uint32_t>& group : schedule.dense) {
-      std::vector<Tensor> weights;
-      for (const std::uint32_t v : group) weights.push_back(tensors_[v]);
+    for (const std::vector<DenseWeight>& group : schedule.dense) {
+      std::vector<Shadows::Source> weights;
+      for (const DenseWeight& dense : group) weights.push_back({tensors_[dense.weight], orders_.of(dense.order)});
       if (!gpu_.shadows().make(weights, launcher)) break;
     }
     lane.synchronize("making 16-bit copies of weights");
@@ -338,7 +353,7 @@ void Instance::capture(Lane& lane) {
   for (const std::int64_t rows : {1, 2, 4, 8, 16, 32, 64, 512}) {
     for (std::size_t s = 0; s < extents.size(); ++s) extents[s] = std::clamp(rows, plan_.graph.source.symbols[s].min, bounds_[s]);
     for (const Schedule& schedule : plan_.schedules) {
-      if (!schedule.serves(extents)) continue;
+      if (!schedule.serves(extents) || (!ordered_ && !schedule.orders.empty())) continue;
       refresh(extents, schedule);
       emit(schedule, Emit::dry, lane, step);
     }
@@ -349,7 +364,7 @@ void Instance::capture(Lane& lane) {
   for (std::int64_t rows = 1; rows <= most; ++rows) {
     if (rows > 8 && rows != most) continue;
     std::ranges::fill(extents, rows);
-    if (!takes_graph(extents, plan_.schedule_for(extents))) continue;
+    if (!takes_graph(extents, schedule_for(extents))) continue;
     capture_step(extents, lane);
     if (rows == 1) capture_step(extents, lane, false);  // a step that comes behind another in one submit: 5 us less
   }
@@ -423,7 +438,7 @@ std::vector<Instance::Captured>::iterator Instance::captured(Lane& lane) {
 
 GraphExec Instance::record_step(const std::vector<std::int64_t>& extents, Lane& lane, bool delivers) {
   const Driver& driver = gpu_.driver();
-  const Schedule& schedule = plan_.schedule_for(extents);
+  const Schedule& schedule = schedule_for(extents);
   std::uint32_t step = 0;
   refresh(extents, schedule);
   driver.check(driver.cuStreamBeginCapture_v2(lane.stream(), constant::capture_thread_local), "capturing a step");
@@ -479,7 +494,7 @@ void Instance::bring_in(const quern_run& run, Lane& lane) {
 
 /// Enqueues it as a graph, or else one kernel after another, the last of them `step`.
 void Instance::launch(Lane& lane, std::uint32_t& step) {
-  const Schedule& schedule = plan_.schedule_for(extents_);
+  const Schedule& schedule = schedule_for(extents_);
   auto ready = captured(lane);
   if (ready == captured_.end() && extents_ == uncaptured_ && takes_graph(extents_, schedule)) {
     capture_step(extents_, lane);
@@ -516,7 +531,7 @@ void Instance::start(const quern_run& run, Lane& lane) {
     gpu_.driver().cuStreamSynchronize(lane.stream());
     forget_written();
     counters_.device_allocations += gpu_.allocations() - allocations;
-    const Schedule& schedule = plan_.schedule_for(extents_);
+    const Schedule& schedule = schedule_for(extents_);
     if (step < schedule.steps.size()) failure.node = schedule.steps[step].first_node;
     throw;
   }

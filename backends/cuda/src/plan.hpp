@@ -18,7 +18,8 @@ struct Plan {
   std::vector<quern_kernel_info> infos;
   sdk::ToldSchedules told;
   bool capture = true;
-  std::vector<bool> written;  // one a value: bound memory that a run may change
+  std::vector<bool> written;          // one a value: bound memory that a run may change
+  std::vector<Orders::Index> orders;  // that schedules rely on
   std::uint64_t numerics_key = 0;
   std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE;  // INVARIANT where a node asks for that
   /// The instance that the driver refused a graph: none of the plan's makes or starts more, until that one is prepared anew. Under Gpu::order().
@@ -32,7 +33,8 @@ struct Plan {
   std::uint64_t scratch_bytes() const;
   /// Whether a step of any schedule has this name.
   bool has_kernel(std::string_view name) const noexcept;
-  const Schedule& schedule_for(const std::vector<std::int64_t>& extents) const;
+  /// `ordered`: the instance has the orders that schedules rely on.
+  const Schedule& schedule_for(const std::vector<std::int64_t>& extents, bool ordered = true) const;
 
  private:
   struct Unfused;
@@ -48,7 +50,7 @@ class Instance {
 
   sdk::InstanceBounds& bounds() noexcept { return limits_; }
   std::uint64_t scratch_bytes() const { return plan_.scratch_bytes(); }
-  std::uint64_t private_bytes() const noexcept { return counter_bytes; }
+  std::uint64_t private_bytes() const noexcept { return counter_bytes + Orders::bytes(plan_.orders); }
   bool ready() const noexcept { return prepared_; }
   /// Binds and captures, for runs on that lane.
   void prepare(sdk::BoundPlaces places, Lane& lane);
@@ -69,6 +71,8 @@ class Instance {
     std::uint64_t lane = 0;  // whose mailbox and memory it names
     GraphExec exec = nullptr;
   };
+  const Schedule& schedule_for(const std::vector<std::int64_t>& extents) const { return plan_.schedule_for(extents, ordered_); }
+  void read_orders(Lane& lane);
   void refresh(const std::vector<std::int64_t>& extents, const Schedule& schedule);
   enum class Emit { dry, captured, captured_without_writes, now };
   void check_cancel() const;
@@ -96,7 +100,9 @@ class Instance {
   std::vector<std::uint64_t> places_;  // of bound roots
   const Schedule* laid_out_ = nullptr;
   Address scratch_ = 0;
-  DevicePointer counters_memory_ = 0;
+  DevicePointer counters_memory_ = 0;  // the inverses of orders behind them
+  Orders orders_;
+  bool ordered_ = true;
   std::vector<Captured> captured_;
   std::vector<std::int64_t> uncaptured_;  // extents of the last run without a graph
   std::vector<Mirrors::Mirror*> mirrors_;

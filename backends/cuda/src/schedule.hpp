@@ -4,6 +4,7 @@
 #pragma once
 
 #include "graph.hpp"
+#include "orders.hpp"
 #include "quern/sdk/told_schedules.hpp"
 
 #include <functional>
@@ -18,6 +19,8 @@ class StepContext {
   virtual const Tensor& tensor(std::uint32_t value) const = 0;
   /// Where a value lies; 0 for none.
   Address address(std::uint32_t value) const { return value == QUERN_NONE ? 0 : tensor(value).data; }
+  /// The order that a value is the index of, one of Schedule::orders; of none the order in which columns lie.
+  virtual Order order(std::uint32_t value) const = 0;
   /// Extra memory of the schedule: slot s of Schedule::extras.
   virtual Address extra(std::uint32_t slot) const = 0;
   virtual Address scratch() const = 0;
@@ -54,12 +57,18 @@ struct Step {
 
 class AdaptedGraph;
 
+/// A matrix of a product of many rows; `order`: the value whose index its columns are in, or none.
+struct DenseWeight {
+  std::uint32_t weight, order = QUERN_NONE;
+};
+
 struct Schedule {
-  std::vector<Step> steps;                                          // none: it serves nothing
-  std::vector<sdk::Alone> alone;                                    // nodes that no rule took, and why; without steps every node
-  std::vector<std::uint64_t> extras;                                // bytes of each extra slot
-  std::uint32_t rows_symbol = QUERN_NONE, least_rows = 0;           // serves runs whose extent of this symbol is at least this
-  std::vector<std::vector<std::uint32_t>> dense;                    // weights of each product of many rows: 16-bit copies help
+  std::vector<Step> steps;                                 // none: it serves nothing
+  std::vector<sdk::Alone> alone;                           // nodes that no rule took, and why; without steps every node
+  std::vector<std::uint64_t> extras;                       // bytes of each extra slot
+  std::uint32_t rows_symbol = QUERN_NONE, least_rows = 0;  // serves runs whose extent of this symbol is at least this
+  std::vector<std::vector<DenseWeight>> dense;             // of each product of many rows: 16-bit copies help
+  std::vector<std::uint32_t> orders;  // values: not for instances that have another index there than one that names each column once
   std::uint32_t outputs_symbol = QUERN_NONE, most_prompt_rows = 0;  // not 0: more rows only where a fourth of them and more have outputs
   std::uint32_t most_rows = 0;  // serves runs whose ranged extents (with rows_symbol: that of it) are all at most this; 0: any
 

@@ -19,12 +19,13 @@ std::uint64_t source_bytes(const Tensor& t) {
 
 Shadows::~Shadows() { give_up(); }
 
-bool Shadows::make(std::span<const Tensor> matrices, Launcher& launcher) {
+bool Shadows::make(std::span<const Source> sources, Launcher& launcher) {
   std::uint64_t needed = 0;
   bool there = true, contiguous = true;
-  for (const Tensor& t : matrices) {
+  for (const Source& source : sources) {
+    const Tensor& t = source.matrix;
     if (is_16bit(t)) continue;
-    there = there && find(t) != 0;
+    there = there && find(source) != 0;
     contiguous = contiguous && t.elements() * 2 % 256 == 0;
     needed += copy_bytes(t);
   }
@@ -32,7 +33,7 @@ bool Shadows::make(std::span<const Tensor> matrices, Launcher& launcher) {
   const std::uint64_t budget = gpu_.budget(), used = gpu_.used();
   if (budget < used || budget - used < needed + spare_bytes) return false;
   const std::unique_lock lock = keep();
-  for (const Tensor& t : matrices) drop_range(t.data, 1);
+  for (const Source& source : sources) drop_range(source.matrix.data, 1);
   const std::size_t id = next_block_++;
   Block& block = blocks_[id];
   try {
@@ -48,10 +49,10 @@ bool Shadows::make(std::span<const Tensor> matrices, Launcher& launcher) {
   bytes_ += needed;
   try {
     Address at = block.memory;
-    for (const Tensor& t : matrices) {
+    for (const auto& [t, order] : sources) {
       if (is_16bit(t)) continue;
-      launch_unpack(t, at, QUERN_BF16, launcher);
-      copies_[t.data] = {t.dtype, t.dims[0], t.last(), source_bytes(t), at, id};
+      launch_unpack(t, order, at, launcher);
+      copies_[t.data] = {t.dtype, t.dims[0], t.last(), source_bytes(t), order.key, at, id};
       ++block.matrices;
       at += copy_bytes(t);
     }
@@ -66,10 +67,12 @@ bool Shadows::make(std::span<const Tensor> matrices, Launcher& launcher) {
   return true;
 }
 
-Address Shadows::find(const Tensor& t) const noexcept {
+Address Shadows::find(const Source& source) const noexcept {
+  const Tensor& t = source.matrix;
   if (is_16bit(t)) return t.data;
   const auto copy = copies_.find(t.data);
-  return copy != copies_.end() && copy->second.dtype == t.dtype && copy->second.rows == t.dims[0] && copy->second.k == t.last()
+  return copy != copies_.end() && copy->second.dtype == t.dtype && copy->second.rows == t.dims[0] && copy->second.k == t.last() &&
+                 copy->second.order == source.order.key
              ? copy->second.at
              : 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver.hpp"
+#include "orders.hpp"
 #include "tensor.hpp"
 
 #include <map>
@@ -20,11 +21,16 @@ class Shadows {
   Shadows(const Shadows&) = delete;
   Shadows& operator=(const Shadows&) = delete;
 
+  /// A matrix, and the order in which its columns are: a copy has them as they lie in a row without it.
+  struct Source {
+    Tensor matrix;
+    Order order;
+  };
   /// Enqueues making the copies of these matrices, one behind the other, unless they are there; matrices of 16-bit floats need none.
   /// False where memory would become short: `spare_bytes` always stay free for others.
-  bool make(std::span<const Tensor> matrices, Launcher& launcher);
+  bool make(std::span<const Source> sources, Launcher& launcher);
   /// The rows of a matrix in bf16 or, if it is of f16, in f16; 0 where there is no copy.
-  Address find(const Tensor& matrix) const noexcept;
+  Address find(const Source& source) const noexcept;
   /// The bytes of a matrix change, or its memory ends.
   void forget(Address from, std::uint64_t bytes) noexcept;
   /// Frees all copies; false where there were none. Waits for runs that read them.
@@ -44,7 +50,7 @@ class Shadows {
   struct Copy {
     quern_dtype dtype;
     std::int64_t rows, k;
-    std::uint64_t source_bytes;
+    std::uint64_t source_bytes, order;  // order: its key
     Address at;
     std::size_t block;
   };

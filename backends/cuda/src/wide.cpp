@@ -2,12 +2,14 @@
 #include "wide.hpp"
 
 #include "fuser.hpp"
+#include "ops/arrange.hpp"
 #include "ops/attention.hpp"
 #include "ops/mixed.hpp"
 #include "wide_attention.hpp"
 #include "wide_products.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace quern::cuda {
 namespace {
@@ -16,6 +18,7 @@ constexpr std::uint32_t none = QUERN_NONE;
 constexpr std::uint32_t least_rows = 9;             // fewer have the decode schedules
 constexpr std::int64_t most_float_rows = 32;        // of weights of f16 and bf16, and of prompts: more have products of the library
 constexpr std::uint64_t most_low_bytes = 32 << 20;  // of what adapters make of the rows of an operand
+constexpr std::size_t most_orders = 3;               // of a norm's operand that its kernel stores: Norm16Params
 constexpr float glu_scale = 1.0f / 64;              // of f16 results: gate * up may be large, and f16 ends at 65504
 constexpr float gate_scale = 16;                    // gate and up of f16 products are kept in f16, so many times smaller
 
@@ -24,6 +27,18 @@ class ManyRows : Fuser {
  public:
   /// `mixed`: products by kernels/mixed.cu, which that card has.
   ManyRows(const AdaptedGraph& graph, const CardFacts& card, bool mixed) : Fuser(graph, card), mixed_(mixed) {}
+
+  /// Why no product of this schedule has the order of its operand with it. Asked of a graph whose products and orders are apart.
+  Refusal why_no_order(std::uint32_t product) {
+    if (products_.empty()) choose_symbol(), judge_products();
+    if (symbol_ == none) return "no product of the graph has a ranged number of rows that may be this large";
+    if (!is_product(product)) return why_no_product(product);
+    const Tensor& b = tensor(graph_.nodes[product].inputs[1]);
+    if (!is_group_format(b.dtype)) return "the kernels of a product's weights need means of neighbours, or read them as they lie";
+    if (b.last() > most_ordered) return "the rows of a product's weights are longer than what puts their columns back takes";
+    const std::uint32_t index = graph_.nodes[maker(root(graph_.nodes[product].inputs[0]))].inputs[1];
+    return graph_.source.values[index].kind == QUERN_VALUE_CONSTANT ? nullptr : "its index is no constant of the graph";
+  }
 
   Schedule run() {
     choose_symbol();
@@ -122,6 +137,7 @@ class ManyRows : Fuser {
     return (mixes() ? dtype != QUERN_BF16 : dtype == QUERN_F16) ? 1 : 0;
   }
   bool half_of(std::uint32_t product) const { return form_of(product) == 1; }
+  std::uint32_t order_of(std::uint32_t product) const override { return mixes() ? adapted_.order_of(product) : none; }
   /// Whether a step of one row is no more kernels than in the decode schedule: each attention makes its rotations and writes.
   bool serves_one_row() const {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
@@ -142,6 +158,7 @@ class ManyRows : Fuser {
     if (is_layer_norm(n)) return "products of many rows take no layer norm as their factor";
     if (const Refusal why = why_not_in_front(n, true, "its result is read by more than fused products of one 16-bit type"); why != nullptr)
       return why;
+    if (keys_behind(n).size() > most_orders) return "its products have more orders of columns than its kernel stores";
     if (graph_.source.values[graph_.nodes[n].inputs[1]].kind != QUERN_VALUE_CONSTANT)  // read before what comes before has ended
       return "its weight is no constant of the graph";
     return nullptr;
@@ -171,17 +188,35 @@ class ManyRows : Fuser {
     }
     workspace_ = slot(largest);
   }
+  static bool same_operand(Key a, const Key& b) {
+    a.order = b.order;
+    return a == b;
+  }
+  /// Whether all products of a value have its columns in one order.
+  bool one_order(std::uint32_t r) const {
+    return std::ranges::all_of(readers(r), [&](std::uint32_t n) { return order_of(n) == order_of(readers(r).front()); });
+  }
+  /// What the products that read a norm take, each once.
+  std::vector<Key> keys_behind(std::uint32_t norm) const {
+    std::vector<Key> keys;
+    for (const std::uint32_t product : readers(root(graph_.nodes[norm].outputs[0])))
+      if (const Key key{root(graph_.nodes[norm].inputs[0]), norm, form_of(product), order_of(product)};
+          std::ranges::find(keys, key) == keys.end())
+        keys.push_back(key);
+    return keys;
+  }
   /// The operand that an only_products value is wanted as; or null.
   Operand* wanted(std::uint32_t r) {
-    if (!only_products(r, true)) return nullptr;
-    const auto at = operands_.find({r, none, form_of(readers(r).front())});
+    if (!only_products(r, true) || !one_order(r)) return nullptr;
+    const auto at = operands_.find({r, none, form_of(readers(r).front()), order_of(readers(r).front())});
     return at != operands_.end() && !at->second.filled ? &at->second : nullptr;
   }
 
   /// Why a node's result is no operand that its own step could make.
   Refusal why_not_wanted(std::uint32_t n) const {
-    const bool one_form = only_products(root(graph_.nodes[n].outputs[0]), true);
-    return one_form ? nullptr : "its result is read by more than fused products of one 16-bit type";
+    const std::uint32_t r = root(graph_.nodes[n].outputs[0]);
+    if (!only_products(r, true)) return "its result is read by more than fused products of one 16-bit type";
+    return one_order(r) ? nullptr : "its products take its columns in more than one order";
   }
   /// Of norms that emit_norm does not take.
   Refusal why_no_operand(std::uint32_t n) const override {
@@ -206,10 +241,11 @@ class ManyRows : Fuser {
     out.filled = true;
     Step& step = add_step(n, {n}, "activation.16.cuda", {x});
     step.extras = {out.slot};
-    step.emit = [=, to = out.slot, mixed = mixes()](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, to = out.slot, order = out.order, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(x);
       const std::int64_t m = t.dims[0], k = t.last();
-      const Glu16Params p{t.data, context.extra(to), m, static_cast<int>(k), half, 1.0f, 0.0f, activation, room_of(mixed, m), 1};
+      const Glu16Params p{t.data,     context.extra(to), m, static_cast<int>(k),        half, 1.0f, 0.0f,
+                          activation, room_of(mixed, m), 1, context.order(order).places};
       launcher.launch(kernels::glu16, launcher.spread(m * k / 8), 256, p);
     };
   }
@@ -220,22 +256,24 @@ class ManyRows : Fuser {
     // The operand of the result itself, or of one norm of it.
     const auto at = std::ranges::find_if(operands_, [&](const auto& entry) {
       const auto& [key, operand] = entry;
-      return key.value == r && !operand.filled && (key.norm == none || (in_front_[key.norm] && !done_[key.norm]));
+      return key.value == r && !operand.filled &&
+             (key.norm == none || (in_front_[key.norm] && !done_[key.norm] && one_order(root(graph_.nodes[key.norm].outputs[0]))));
     });
     const bool any = at != operands_.end(), half = any && at->first.form == 1;
-    const std::uint32_t next = any ? at->first.norm : none, to = any ? at->second.slot : none;
+    const std::uint32_t next = any ? at->first.norm : none, to = any ? at->second.slot : none, order = any ? at->first.order : none;
     if (next != none) done_[next] = true;
     if (any) at->second.filled = true;
     const Norm of_next = norm_of(next);
     const bool settles = mixes() && !batch_settled_, in_product = takes_raw() && next != none;
     batch_settled_ = batch_settled_ || settles;
-    add_row({n, norm, other, next, of_next.weight, to, !any || next != none || !only_products(r, true), ".16"},
+    add_row({n, norm, other, next, of_next.weight, to, !any || next != none || !only_products(r, true) || !one_order(r), ".16"},
             [=, mixed = mixes()](RowParams& p, const StepContext& context, std::int64_t m) {
               p.settles = settles ? 1 : 0;
               if (!any || (in_product && m == 1)) return;  // of one row its products make the norm
               p.y16 = context.extra(to);
               p.half = half ? 1 : 0;
               p.columns = room_of(mixed, m);
+              p.places = context.order(order).places;
               p.next_weight = context.address(of_next.weight);
               p.next_offset = of_next.offset;
               p.next_epsilon = of_next.epsilon;
@@ -246,20 +284,37 @@ class ManyRows : Fuser {
     done_[n] = true;
     const Node& node = graph_.nodes[n];
     const std::uint32_t x = node.inputs[0];
-    const int form = form_of(readers(root(node.outputs[0])).front());
-    Operand& operand = operands_.at({root(x), n, form});
-    operand.filled = true;
+    const std::vector<Key> keys = keys_behind(n);
+    const int form = keys.front().form;
+    std::vector<std::uint32_t> slots;
+    for (const Key& key : keys) {
+      operands_.at(key).filled = true;
+      slots.push_back(operands_.at(key).slot);
+    }
     const Norm norm = norm_of(n);
     Step& step = add_step(n, {n}, "rms_norm.16.cuda", {x, norm.weight});
-    step.extras = {operand.slot};
+    step.extras = slots;
     if (takes_raw()) step.idle = [](std::int64_t rows) { return rows == 1; };  // its products do it
     const bool settles = mixes() && !batch_settled_;
     batch_settled_ = batch_settled_ || settles;
-    step.emit = [=, to = operand.slot, raw = takes_raw(), mixed = mixes()](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, raw = takes_raw(), mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(x);
       if (raw && t.rows() == 1) return;  // its products do it
-      const Norm16Params p{t.data,      context.tensor(norm.weight).data, context.extra(to), static_cast<int>(t.last()), form, norm.epsilon,
-                           norm.offset, room_of(mixed, t.rows()),         settles ? 1 : 0};
+      const auto copy = [&](std::size_t c) {
+        return c < keys.size() ? OrderedCopy{context.extra(slots[c]), context.order(keys[c].order).places} : OrderedCopy{};
+      };
+      const OrderedCopy first = copy(0);
+      const Norm16Params p{t.data,
+                           context.tensor(norm.weight).data,
+                           first.y,
+                           static_cast<int>(t.last()),
+                           form,
+                           norm.epsilon,
+                           norm.offset,
+                           room_of(mixed, t.rows()),
+                           settles ? 1 : 0,
+                           first.places,
+                           {copy(1), copy(2)}};
       launcher.launch(kernels::norm16, {t.rows(), 1, 1}, 256, p);
     };
   }
@@ -282,14 +337,20 @@ class ManyRows : Fuser {
     step.extras = {operand.slot};
     step.emit = [=, to = operand.slot, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(key.value);
-      const To16Params p{t.data, context.extra(to), t.elements(), key.form, room_of(mixed, t.elements() / in_k), static_cast<int>(in_k)};
+      const To16Params p{t.data,
+                         context.extra(to),
+                         t.elements(),
+                         key.form,
+                         room_of(mixed, t.elements() / in_k),
+                         static_cast<int>(in_k),
+                         context.order(key.order).places};
       launcher.launch(kernels::to16, launcher.spread(t.elements() / 4), 256, p);
     };
   }
 
   Part all_rows(std::uint32_t product) const {
     const std::uint32_t weight = graph_.nodes[product].inputs[1];
-    return {weight, 0, tensor(weight).dims[0]};
+    return {weight, 0, tensor(weight).dims[0], mixes() ? none : adapted_.order_of(product), operands_.at(key_of(product)).slot};
   }
   OperandAt operand_at(const Key& key) const {
     const Operand& in = operands_.at(key);
@@ -334,17 +395,20 @@ class ManyRows : Fuser {
   void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel, float smaller = 0) {
     SideBySide products{{}, 0, operand_at(key), front_of(key), graph_.nodes[group.front()].inputs[0], buffer, workspace_, mixes(), smaller};
     std::vector<std::uint32_t> weights;
+    std::vector<DenseWeight> dense;
     for (const std::uint32_t n : group) {
-      products.parts.push_back(all_rows(n));
-      products.row += products.parts.back().rows;
-      weights.push_back(products.parts.back().weight);
+      const Part& part = products.parts.emplace_back(all_rows(n));
+      products.row += part.rows;
+      weights.push_back(part.weight);
+      dense.push_back({part.weight, part.order});
     }
-    if (!mixes()) schedule_.dense.push_back(weights);
+    if (!mixes()) schedule_.dense.push_back(std::move(dense));
     const AdaptedProducts adapted = adapted_products(group, key, buffer, none, smaller);
     emit_down(adapted, group.front());
     Step& step = add_step(group.front(), group, kernel, std::move(weights));
     step.reads.insert(step.reads.end(), {products.norm.value, products.norm.weight});
-    step.extras = {products.in.slot, buffer, workspace_};
+    step.extras = {buffer, workspace_};
+    for (const Part& part : products.parts) step.extras.push_back(part.slot);
     step.emit = std::move(products);
     emit_up(adapted, group.front());
   }
@@ -359,6 +423,7 @@ class ManyRows : Fuser {
         const std::vector<std::uint32_t> group = products_of(what);
         std::uint64_t columns = 0;
         for (const std::uint32_t g : group) {
+          ensure(key_of(g), g);
           done_[g] = true;
           columns += static_cast<std::uint64_t>(tensor(graph_.nodes[g].inputs[1]).dims[0]);
         }
@@ -375,20 +440,24 @@ class ManyRows : Fuser {
     const std::uint32_t second = first + 1;
     if (second < graph_.nodes.size() && !done_[second] && why_no_two(first, second) == nullptr) {
       const Glu glu = *glu_of(first, second);
-      if (Operand* out = wanted(root(graph_.nodes[glu.node].outputs[0])); out != nullptr)
+      if (Operand* out = wanted(root(graph_.nodes[glu.node].outputs[0])); out != nullptr) {
+        ensure(key_of(second), second);
         return emit_glu({first, second}, {all_rows(first), all_rows(second)}, glu, key, *out);
+      }
     }
     if (const auto glu = glu_of_columns(first); glu && why_no_halves(first, *glu) == nullptr)
       if (Operand* out = wanted(root(graph_.nodes[glu->node].outputs[0])); out != nullptr) {
         const Part all = all_rows(first);
-        return emit_glu({first}, {{all.weight, glu->gate, all.rows / 2}, {all.weight, glu->up, all.rows / 2}}, *glu, key, *out);
+        return emit_glu(
+            {first}, {{all.weight, glu->gate, all.rows / 2, all.order, all.slot}, {all.weight, glu->up, all.rows / 2, all.order, all.slot}},
+            *glu, key, *out);
       }
     done_[first] = true;
     const Node& node = graph_.nodes[first];
     const Residuals sum = take_residuals(first, mixes() ? 2 : 1);
     const OneProduct product{all_rows(first), operand_at(key), front_of(key), bias_of(first), sum.first,
                              sum.second,      sum.stored,      workspace_,    mixes()};
-    if (!mixes()) schedule_.dense.push_back({node.inputs[1]});
+    if (!mixes()) schedule_.dense.push_back({{node.inputs[1], product.part.order}});
     const AdaptedProducts adapted = adapted_products({first}, key, none, sum.stored, 0);
     emit_down(adapted, first);
     Step& step = add_step(first, {first}, mixes() ? "matmul.mixed" : "matmul.16",
@@ -406,7 +475,7 @@ class ManyRows : Fuser {
   Refusal why_no_two(std::uint32_t gate, std::uint32_t up) const {
     if (!is_product(gate) || !is_product(up)) return "gate and up are no two products in 16 bits";
     if (up != gate + 1) return "gate and up are no neighbours in this order";
-    if (key_of(gate) != key_of(up)) return "gate and up are products of different operands";
+    if (!same_operand(key_of(gate), key_of(up))) return "gate and up are products of different operands";
     Refusal why = nullptr;
     if (!glu_of(gate, up, &why)) return why;
     if (tensor(graph_.nodes[gate].inputs[1]).dims[0] != tensor(graph_.nodes[up].inputs[1]).dims[0])
@@ -430,8 +499,9 @@ class ManyRows : Fuser {
     const bool half = half_of(readers(root(graph_.nodes[glu.node].outputs[0])).front());
     out.filled = true;
     out.scale = half ? glu_scale : 1.0f;
-    if (mixes() && tensor(parts[0].weight).dtype == tensor(parts[1].weight).dtype && !has_adapters(group)) {
-      GluProducts products{parts, operand_at(key), front_of(key), graph_.nodes[gate].inputs[0], activation, out.slot, out.scale, half};
+    if (mixes() && tensor(parts[0].weight).dtype == tensor(parts[1].weight).dtype && parts[0].slot == parts[1].slot && !has_adapters(group)) {
+      GluProducts products{parts, operand_at(key), front_of(key), graph_.nodes[gate].inputs[0], activation, out.slot, out.scale,
+                           half,  out.order};
       Step& step =
           add_step(gate, group, "matmul.mixed.glu.cuda", {parts[0].weight, parts[1].weight, products.norm.value, products.norm.weight});
       step.nodes.push_back(glu.node);
@@ -444,8 +514,8 @@ class ManyRows : Fuser {
     side_by_side(group, key, buffer, mixes() ? "matmul.mixed.two.cuda" : "matmul.16.two.cuda", y16 ? gate_scale : 0.0f);
     Step& step = add_step(glu.node, {glu.node}, "glu.16.cuda", {});
     step.extras = {buffer, out.slot};
-    step.emit = [=, rows_of = graph_.nodes[gate].inputs[0], to = out.slot, scale = out.scale, mixed = mixes()](const StepContext& context,
-                                                                                                               Launcher& launcher) {
+    step.emit = [=, rows_of = graph_.nodes[gate].inputs[0], to = out.slot, order = out.order, scale = out.scale,
+                 mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const std::int64_t m = context.tensor(rows_of).dims[0];
       const Glu16Params p{context.extra(buffer),
                           context.extra(to),
@@ -456,7 +526,8 @@ class ManyRows : Fuser {
                           y16 ? gate_scale : 0.0f,
                           activation,
                           room_of(mixed, m),
-                          0};
+                          0,
+                          context.order(order).places};
       launcher.launch(kernels::glu16, launcher.spread(m * n / 8), 256, p);
     };
   }
@@ -473,7 +544,8 @@ class ManyRows : Fuser {
       if (made_by == none || !is_product(made_by)) return "queries, keys or values come from no product in 16 bits";
       if (kept(r) || !std::ranges::all_of(readers(r), [&](std::uint32_t user) { return std::ranges::count(what.nodes, user) != 0; }))
         return "queries, keys or values are read by another node too";
-      if (operand != none && key_of(made_by) != key_of(operand)) return "queries, keys and values are products of different operands";
+      if (operand != none && !same_operand(key_of(made_by), key_of(operand)))
+        return "queries, keys and values are products of different operands";
       operand = made_by;
     }
     const std::uint32_t of_q = maker(root(what.q)), of_k = maker(root(what.k)), of_v = maker(root(what.v));
@@ -516,6 +588,7 @@ class ManyRows : Fuser {
     if (out != nullptr) {
       out->filled = true;
       attention.to = out->slot;
+      attention.order = out->order;
       attention.half = half_of(readers(r).front());
     }
     auto [write, attend] = attention.steps(n, weights_of_norms(what), card_);
@@ -571,11 +644,14 @@ Refusal why_no_adapters(const Graph& graph, const Node& product, const Node& lor
 
 Schedule many_rows(const Graph& graph, const quern_graph* given, const CardFacts& card, bool mixed) {
   if (graph.source.symbols.empty()) return without_symbols(graph);
-  const auto adapted =
-      std::make_shared<const AdaptedGraph>(graph, given, [&](const Graph& host, const Node& product, const Node& lora_matmul) {
-        return why_no_adapters(host, product, lora_matmul, mixed);
-      });
+  const AdaptedGraph as_given(graph, nullptr);
+  std::optional<ManyRows> apart;
+  const auto adapted = std::make_shared<const AdaptedGraph>(
+      graph, given,
+      [&](const Graph& host, const Node& product, const Node& lora_matmul) { return why_no_adapters(host, product, lora_matmul, mixed); },
+      [&](std::uint32_t product) { return (apart ? *apart : apart.emplace(as_given, card, mixed)).why_no_order(product); });
   Schedule schedule = ManyRows(*adapted, card, mixed).run();
+  schedule.orders = adapted->orders();
   schedule.adapted = adapted;
   return schedule;
 }

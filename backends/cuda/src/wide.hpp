@@ -4,6 +4,7 @@
 //     weights of f16 are read as they are, by activations of f16
 //   - queries, keys and values, and gate and up, are one product where their weights lie side by side, or columns of one
 //   - norms, activations and attention write the 16-bit operand of the next product; residual sums are the addend of products
+//   - columns of operands in another order (take) are stored so by what makes the operand; copies of weights have them put back
 //   - a norm behind a product, the sum with it and the norm before the next product are one kernel
 //   - adapters are two kernels for all products of an operand: what A makes of it, and what B adds to the results in place (kernels/lora_rows.cu)
 //   - rotations and the cache's writes are one kernel; attention of many rows runs on the matrix units (kernels/attention_rows.cu)

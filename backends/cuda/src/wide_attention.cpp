@@ -101,6 +101,7 @@ void WideAttention::set_node(Params& p, const StepContext& context) const {
   p.softcap = static_cast<float>(attributes.real(QUERN_KEY_SOFTCAP));
   p.y = result(context);
   p.y_columns = to == QUERN_NONE ? 0 : room_of(mixed, rows.dims[0]);
+  p.y_places = context.order(order).places;
 }
 
 Address WideAttention::result(const StepContext& context) const {
@@ -147,6 +148,7 @@ void WideAttention::attend(const StepContext& context, Launcher& launcher) {
     p.y = result(context);
     p.y_dtype = to == QUERN_NONE ? QUERN_F32 : half ? QUERN_F16 : QUERN_BF16;
     if (to != QUERN_NONE) p.y_columns = room_of(mixed, m);
+    p.y_places = context.order(order).places;
     if (alone && m == 1) {
       const Tensor& rows = input(context, 0);
       p.q = context.extra(buffer);

@@ -24,6 +24,7 @@ class WideAttention {
 
   std::uint32_t buffer = QUERN_NONE, queries = QUERN_NONE;  // slots: what products made side by side; rotated queries in 16 bits
   std::uint32_t to = QUERN_NONE;                            // the slot of the operand that the result is, or none: it is stored in f32
+  std::uint32_t order = QUERN_NONE;                         // of that operand
   std::uint32_t outputs = QUERN_NONE;                       // the value whose rows are those that the step gives outputs of
   std::array<BiasAt, 3> biases;                             // of queries, keys and values
   bool x16 = false;                                         // the buffer has f16

@@ -15,12 +15,15 @@ struct Target {
   std::int64_t row;
 };
 
+Shadows::Source source_of(const Part& part, const StepContext& context) { return {context.tensor(part.weight), context.order(part.order)}; }
+
 /// One product, its weights copied to scratch first where there is no 16-bit copy.
-void product(const Tensor& w, Address operand, float scale, bool half, std::int64_t m, const Target& to, Address workspace,
+void product(const Shadows::Source& source, Address operand, float scale, bool half, std::int64_t m, const Target& to, Address workspace,
              Launcher& launcher, bool y16 = false) {
-  Address weights = launcher.gpu().shadows().find(w);
+  const Tensor& w = source.matrix;
+  Address weights = launcher.gpu().shadows().find(source);
   if (weights == 0) {
-    launch_unpack(w, workspace, QUERN_BF16, launcher);
+    launch_unpack(w, source.order, workspace, launcher);
     weights = workspace;
   }
   const auto k = static_cast<int>(w.last());
@@ -122,24 +125,28 @@ void AdaptedProducts::launch_up(const StepContext& context, Launcher& launcher) 
 void SideBySide::operator()(const StepContext& context, Launcher& launcher) const {
   const std::int64_t m = context.tensor(rows_of).dims[0];
   if (mixed) {
-    MixedParams p = mixed_params(parts, in, m, context);
-    take_raw(p, norm, context);
     Address y = context.extra(buffer);
-    for (int i = 0; i < p.parts; ++i) {
-      p.part[i].y = y;
-      p.part[i].row = static_cast<int>(row);
-      y += static_cast<Address>(p.part[i].rows) * 4;
+    for (std::size_t first = 0, count = 0; first < parts.size(); first += count) {  // a launch for neighbours that have one operand
+      for (count = 1; first + count < parts.size() && parts[first + count].slot == parts[first].slot;) ++count;
+      MixedParams p = mixed_params(std::span(parts).subspan(first, count), {parts[first].slot, in.k, in.scale, in.half}, m, context);
+      take_raw(p, norm, context);
+      for (int i = 0; i < p.parts; ++i) {
+        p.part[i].y = y;
+        p.part[i].row = static_cast<int>(row);
+        y += static_cast<Address>(p.part[i].rows) * 4;
+      }
+      launch_mixed(p, launcher);
     }
-    return launch_mixed(p, launcher);
+    return;
   }
   const Shadows& shadows = launcher.gpu().shadows();
-  const Tensor& first = context.tensor(parts.front().weight);
-  Address follows = shadows.find(first);
+  const Address first = shadows.find(source_of(parts.front(), context));
+  Address follows = first;
   bool joined = follows != 0;
   for (const Part& part : parts) {
-    const Tensor& w = context.tensor(part.weight);
-    joined = joined && shadows.find(w) == follows;
-    follows += static_cast<Address>(w.elements()) * 2;
+    const Shadows::Source source = source_of(part, context);
+    joined = joined && shadows.find(source) == follows;
+    follows += static_cast<Address>(source.matrix.elements()) * 2;
   }
   const Address y = context.extra(buffer), x = context.extra(in.slot);
   const bool y16 = smaller != 0;
@@ -147,7 +154,7 @@ void SideBySide::operator()(const StepContext& context, Launcher& launcher) cons
   if (joined) {
     const auto k = static_cast<int>(in.k);
     launcher.dense({.x = {x, k, 0},
-                    .w = {shadows.find(first), k, 0},
+                    .w = {first, k, 0},
                     .bias = 0,
                     .c = 0,
                     .y = y,
@@ -162,7 +169,7 @@ void SideBySide::operator()(const StepContext& context, Launcher& launcher) cons
   }
   std::int64_t column = 0;
   for (const Part& part : parts) {
-    product(context.tensor(part.weight), x, scale, in.half, m, {y + static_cast<Address>(column) * (y16 ? 2 : 4), 0, 0, row},
+    product(source_of(part, context), x, scale, in.half, m, {y + static_cast<Address>(column) * (y16 ? 2 : 4), 0, 0, row},
             context.extra(workspace), launcher, y16);
     column += part.rows;
   }
@@ -171,7 +178,7 @@ void SideBySide::operator()(const StepContext& context, Launcher& launcher) cons
 void OneProduct::operator()(const StepContext& context, Launcher& launcher) const {
   const Tensor &w = context.tensor(part.weight), &y = context.tensor(stored);
   if (!mixed)
-    return product(w, context.extra(in.slot), in.scale, in.half, y.dims[0],
+    return product(source_of(part, context), context.extra(in.slot), in.scale, in.half, y.dims[0],
                    {y.data, context.address(residual), context.address(bias), w.dims[0]}, context.extra(workspace), launcher);
   MixedParams p = mixed_params({&part, 1}, in, y.dims[0], context);
   take_raw(p, norm, context);
@@ -188,6 +195,7 @@ void GluProducts::operator()(const StepContext& context, Launcher& launcher) con
   p.glu = 1;
   p.activation = activation;
   p.glu_y = context.extra(to);
+  p.glu_places = context.order(order).places;
   p.glu_scale = scale;
   p.half = half ? 1 : 0;
   take_raw(p, norm, context);

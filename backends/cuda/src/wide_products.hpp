@@ -11,10 +11,11 @@ namespace quern::cuda {
 /// The columns of an operand of mixed.cu, else 0.
 inline int room_of(bool mixed, std::int64_t rows) { return mixed ? static_cast<int>(operand_columns(rows)) : 0; }
 
-/// Rows of a matrix that are one part of a step.
+/// Rows of a matrix that are one part of a step. `order`: the value whose index its columns are in and the operand's are not, or none. `slot`: of its operand.
 struct Part {
   std::uint32_t weight;
   std::int64_t first, rows;
+  std::uint32_t order, slot;
 };
 /// A 16-bit operand in a slot.
 struct OperandAt {
@@ -52,7 +53,7 @@ struct AdaptedProducts {
   AdaptedRows params(const StepContext& context, Launcher& launcher) const;
 };
 
-/// Products of one operand into a buffer, side by side: one product where their 16-bit weights follow one another.
+/// Products of one operand, by mixed.cu perhaps in several orders, into a buffer, side by side: one product where their 16-bit weights follow one another.
 struct SideBySide {
   std::vector<Part> parts;
   std::int64_t row;
@@ -84,6 +85,7 @@ struct GluProducts {
   std::uint32_t to;
   float scale;
   bool half;
+  std::uint32_t order;  // of the result, or none
   void operator()(const StepContext& context, Launcher& launcher) const;
 };
 

@@ -92,6 +92,8 @@ struct LayerFamily {
   quern_dtype block = QUERN_Q4_K;
   /// What rows of the table of embeddings become before the first layer; null: they are its input.
   int (*of_embeddings)(LayerStep& s, int x) = nullptr;
+  /// The block format of the usual widths, whose kernels are counted.
+  quern_dtype usual_block = QUERN_Q4_K;
 };
 
 /// Every row of layers.def, in its order.

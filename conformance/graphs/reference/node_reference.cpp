@@ -56,6 +56,7 @@ std::vector<Result> node_reference(const NodeCall& call) {
     case QUERN_OP_RMS_NORM: rms_norm_node(call, y[0]); break;
     case QUERN_OP_ADD_RMS_NORM: add_rms_norm_node(call, y[0], y[1]); break;
     case QUERN_OP_GET_ROWS: get_rows_node(call, y[0]); break;
+    case QUERN_OP_TAKE: take_node(call, y[0]); break;
     case QUERN_OP_ROPE: rope_node(call, y[0]); break;
     case QUERN_OP_LAYER_NORM: layer_norm_node(call, y[0]); break;
     case QUERN_OP_MOE_ROUTER: moe_router_node(call, y[0], y[1]); break;

@@ -74,6 +74,7 @@ void matmul_node(const NodeCall& call, Result& y);
 void rms_norm_node(const NodeCall& call, Result& y);
 void add_rms_norm_node(const NodeCall& call, Result& sum, Result& y);
 void get_rows_node(const NodeCall& call, Result& y);
+void take_node(const NodeCall& call, Result& y);
 void rope_node(const NodeCall& call, Result& y);
 void elementwise_node(const NodeCall& call, Result& y);  // add, sub, mul, scale, silu, gelu, tanh, sigmoid, glu
 void kv_write_node(const NodeCall& call, Result& cache);

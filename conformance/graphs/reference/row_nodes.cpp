@@ -201,6 +201,17 @@ void get_rows_node(const NodeCall& call, Result& y) {
   }
 }
 
+void take_node(const NodeCall& call, Result& y) {
+  const Operand& x = call.input(0);
+  const std::vector<double> values = x.values(), s = x.deviations(), index = call.input(1).values();
+  for (std::int64_t row = 0; row < x.count(); row += x.last())
+    for (const double from : index) {
+      const auto at = static_cast<std::size_t>(row + static_cast<std::int64_t>(from));
+      const bool in_range = from >= 0 && from < static_cast<double>(x.last());
+      y.add(in_range ? values[at] : 0.0, 0.0, in_range ? s[at] : 0.0);  // elements are stored as they are
+    }
+}
+
 void rope_node(const NodeCall& call, Result& y) {
   const Operand& x = call.input(0);
   const Tensor& table = *call.input(2).tensor;

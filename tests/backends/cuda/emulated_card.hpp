@@ -27,7 +27,9 @@
 #define __grid_constant__
 #define __shared__ static
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#define SHARED_FLOATS(name) float* const name = nullptr  // blocks have none
+#define SHARED_MEMORY(type, name) type* const name = reinterpret_cast<type*>(emulated_memory)
+
+alignas(16) inline std::byte emulated_memory[48 << 10];  // what the host gives a block
 
 struct uint2 {
   u32 x, y;
@@ -57,15 +59,16 @@ inline Index3 blockIdx, blockDim, gridDim;
 
 inline std::optional<std::barrier<>> emulated_block;  // all threads of the block that runs
 inline void __syncthreads() { emulated_block->arrive_and_wait(); }
-inline bool __syncthreads_or(bool v) {
+inline int __syncthreads_count(bool v) {
   static std::atomic<int> count{0};
   count += v ? 1 : 0;
   __syncthreads();
-  const bool any = count != 0;
+  const int all = count;
   __syncthreads();
   count -= v ? 1 : 0;
-  return any;
+  return all;
 }
+inline bool __syncthreads_or(bool v) { return __syncthreads_count(v) != 0; }
 
 /// What the lanes of a warp show each other.
 struct EmulatedWarp {
@@ -123,6 +126,10 @@ T __shfl_up_sync(u32, T v, int below) {
   return emulated_shuffle(v, lane >= below ? lane - below : lane);
 }
 inline float __fmul_rn(float a, float b) { return a * b; }
+inline int __dp4a(int a, int b, int c) {
+  for (int shift = 0; shift < 32; shift += 8) c += static_cast<signed char>(a >> shift) * static_cast<signed char>(b >> shift);
+  return c;
+}
 inline int __popc(u32 v) { return std::popcount(v); }
 inline float __expf(float x) { return std::exp(x); }
 inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f); }

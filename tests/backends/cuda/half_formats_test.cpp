@@ -40,7 +40,7 @@ void tile(TileParams p) {
       for (int half = 0; half < 2; ++half) {
         const float* v = p.x + column * blocks * 256 + block * 256 + half * 128 + lane * 4;
         store_operand_four(reinterpret_cast<char*>(emulated_shared + operand) + column * OPERAND_PITCH, there, half * 128 + lane * 4,
-                           {v[0], v[1], v[2], v[3]}, true);
+                           {v[0], v[1], v[2], v[3]}, true, 0);
       }
     ring.fetch(of, 0, block);
     __syncwarp();

@@ -99,6 +99,13 @@ class Launches(unittest.TestCase):
                 for columns in (8, 32):
                     self.assertIn(f"experts_kquants_{columns}_{dtype}", launched)
 
+    def test_orders_of_columns_are_part_of_operands_and_of_copies_of_weights(self):
+        """Where each column is named once. By another index they would be wrong, and the step runs node by node."""
+        for index, puts_back in (("once", True), ("twice", False)):
+            ended, launched, refused = self.launches_of(f"graphs.orders.{index}")
+            self.assertEqual((ended, refused), (1, set()))
+            self.assertEqual("unpack_in_order" in launched, puts_back, index)
+
     def launches_by_script(self, *arguments, driver=DRIVER, cases=("norm.rms_norm.f32-f32-i32-f32.5x1-*", "copy.copy.f32-i32-f32.3x5x17-*")):
         """What scripts/cuda_launches.py writes down: kernels by case."""
         with tempfile.TemporaryDirectory(prefix="quern-launches-") as folder:

@@ -94,7 +94,7 @@ __device__ __noinline__ float logit(const AttentionParams& p, float dot, int t, 
 /// Element i of row t of the result, if it is one: heads are whole eights where it is an operand.
 DEV void store_result(const AttentionParams& p, int t, int i, float v, bool stores) {
   const int size = p.heads * p.v.d;
-  if (p.y_columns) store_operand(at<char>(p.y) + operand_row(t, p.y_columns, size / 256), p.y_columns, i, v, p.y_dtype == F16, stores);
+  if (p.y_columns) store_operand(at<char>(p.y) + operand_row(t, p.y_columns, size / 256), p.y_columns, i, v, p.y_dtype == F16, p.y_places, stores);
   else if (p.y && stores) store_float(at<char>(p.y), p.y_dtype, (i64)t * size + i, v);
 }
 

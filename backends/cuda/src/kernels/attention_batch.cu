@@ -374,7 +374,7 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
     }
     v *= total > 0.0f ? 1.0f / total : total == 0.0f ? 0.0f : total;  // a NaN stays one
     const i64 element = (i64)first_head * D + i;
-    if (p.y_columns) store_operand(at<char>(p.y) + operand_row(t, p.y_columns, size / 256), p.y_columns, element, v, p.y_dtype == F16);
+    if (p.y_columns) store_operand(at<char>(p.y) + operand_row(t, p.y_columns, size / 256), p.y_columns, element, v, p.y_dtype == F16, p.y_places);
     else store_float(at<char>(p.y), p.y_dtype, t * size + element, v);
   }
 }

@@ -25,7 +25,8 @@ struct AttentionBatchParams {
   int rope_mode;
   HeadNorms norms;
   Address y;
-  int y_dtype, y_columns;  // as of AttentionParams
+  int y_dtype, y_columns;  // as of AttentionParams, y_places too
+  Address y_places;
   Address faults;
   int early;  // 1: positions, slots, tables and what older steps wrote to the cache are there before the kernel before has ended
 };

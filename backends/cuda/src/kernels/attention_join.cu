@@ -36,7 +36,7 @@ DEV void join(const AttentionRowsParams& p) {
   }
   const float inverse = total > 0.0f ? 1.0f / total : total == 0.0f ? 0.0f : total;  // a NaN stays one
   v.x *= inverse, v.y *= inverse, v.z *= inverse, v.w *= inverse;
-  if (p.y_columns) store_operand_four(at<char>(p.y16) + operand_row(row, p.y_columns, size / 256), p.y_columns, i, v, p.half);
+  if (p.y_columns) store_operand_four(at<char>(p.y16) + operand_row(row, p.y_columns, size / 256), p.y_columns, i, v, p.half, p.y_places);
   else if (p.y16) *reinterpret_cast<uint2*>(at<u16>(p.y16) + (i64)row * size + i) = make_uint2(pack16(v.x, v.y, p.half), pack16(v.z, v.w, p.half));
   else *reinterpret_cast<float4*>(at<float>(p.y) + (i64)row * size + i) = v;
 }

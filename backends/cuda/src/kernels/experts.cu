@@ -173,7 +173,7 @@ DEV Activations16 row_of_block(const ExpertParams& p, i64 pair, bool wanted, flo
 }
 /// Products of few pairs: a warp has OUTPUTS outputs, blockIdx.y is the pair. Zeros for pairs without an expert.
 KERNEL(256) matmul_id_few(const __grid_constant__ ExpertParams p) {
-  SHARED_FLOATS(memory);
+  SHARED_MEMORY(float, memory);
   wait_for_inputs();
   const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * WARPS + (threadIdx.x >> 5)) * OUTPUTS;
   const int expert = expert_of(p, pair), lane = threadIdx.x & 31;
@@ -195,7 +195,7 @@ KERNEL(256) matmul_id_few(const __grid_constant__ ExpertParams p) {
 }
 /// Gate, up and their GLU.
 KERNEL(256) matmul_id_glu_few(const __grid_constant__ ExpertEndParams q) {
-  SHARED_FLOATS(memory);
+  SHARED_MEMORY(float, memory);
   wait_for_inputs();
   const ExpertParams& p = q.of;
   const i64 pair = blockIdx.y, first = ((i64)blockIdx.x * WARPS + (threadIdx.x >> 5)) * OUTPUTS;
@@ -225,7 +225,7 @@ KERNEL(256) matmul_id_glu_few(const __grid_constant__ ExpertEndParams q) {
 }
 /// The weighted sum over a token's experts, perhaps with a residual; blockIdx.y the token. `warps` warps share the experts of OUTPUTS outputs.
 KERNEL(256) matmul_id_combine_few(const __grid_constant__ ExpertEndParams q) {
-  SHARED_FLOATS(memory);
+  SHARED_MEMORY(float, memory);
   __shared__ float parts[WARPS][OUTPUTS];
   wait_for_inputs();
   const ExpertParams& p = q.of;

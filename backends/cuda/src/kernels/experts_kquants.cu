@@ -57,7 +57,7 @@ DEV void make_operand(const ExpertTilesParams& p, const char* row, int block, fl
     const i64 i = block * 256 + half * 128 + (threadIdx.x & 31) * 4;
     float4 v = load_four(p, row, i);
     v.x *= scale, v.y *= scale, v.z *= scale, v.w *= scale;
-    store_operand_four(to, p.columns, i, v, true);
+    store_operand_four(to, p.columns, i, v, true, 0);
   }
 }
 /// Where an operand has the inverse of its row's scale: in the room behind the means of its first block.
@@ -76,7 +76,7 @@ DEV void store_pairs(const ExpertTilesParams& p, const PairTile& tile, const Col
   float scaled[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) scaled[i] = column + (i & 1) < tile.count ? sum[i] * scales.of(column + (i & 1)) : 0.0f;
-  if (p.glu) return store_gated(p, p.glu_y + blockIdx.y * operand_size(p, n), tile.count, n - 1, output, left, scaled);
+  if (p.glu) return store_gated(p, p.glu_y + blockIdx.y * operand_size(p, n), tile.count, n - 1, output, left, scaled, 0);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int row = output + (i >> 1) * 8;

@@ -5,11 +5,11 @@
 #include "half_pairs.cuh"
 #include "operand.cuh"
 
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900 || defined(QUERN_EMULATED_CARD)
 /// Stores activation(gate) * up of output `output` and columns `left` + 2 t and the next into the operand at `to`, of `columns` columns of which `t` are
-/// there: sums 0 and 1 are gate's, 2 and 3 up's. All lanes of a warp, whose eight outputs are a chunk of the operand. P: parameters with the
-/// fields of MixedParams that are read here.
-template <class P> DEV void store_gated(const P& p, Address to, int t, int last, int output, int left, const float* sum) {
+/// there: sums 0 and 1 are gate's, 2 and 3 up's. All lanes of a warp, whose eight outputs are a chunk of the operand, or go to `places` (operand.cuh).
+/// P: parameters with the fields of MixedParams that are read here.
+template <class P> DEV void store_gated(const P& p, Address to, int t, int last, int output, int left, const float* sum, Address places) {
   const int lane = threadIdx.x & 31;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -19,10 +19,10 @@ template <class P> DEV void store_gated(const P& p, Address to, int t, int last,
 #pragma unroll
     for (int o = 4; o < 32; o <<= 1) mean += __shfl_xor_sync(~0u, mean, o);
     if (column >= t || output > last) continue;
-    char* block = at<char>(to) + operand_row(column, p.columns, (last + 256) / 256) + (i64)(output >> 8) * p.columns * OPERAND_PITCH;
-    const int e = output & 255, c = e >> 3;
-    *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = p.half ? to_half(cut_to_half(y)) : to_bf16(y);
-    if (lane < 4) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(cut_to_half(mean));
+    char* row = at<char>(to) + operand_row(column, p.columns, (last + 256) / 256);
+    store_element(row, p.columns, places ? at<const int>(places)[output] : output, y, p.half);
+    if (lane < 4 && !places)
+      *reinterpret_cast<u16*>(row + (i64)(output >> 8) * p.columns * OPERAND_PITCH + 512 + mean_place((output & 255) >> 3)) = to_half(cut_to_half(mean));
   }
 }
 
@@ -32,7 +32,7 @@ DEV void store_tile(const MixedParams& p, int part, int first, int row, int left
   const int t = threadIdx.x & 3;
   const MixedPart& q = p.part[part];
   const int last = q.rows - 1;
-  if (p.glu) return store_gated(p, p.glu_y, p.t, last, first + row, left, sum);
+  if (p.glu) return store_gated(p, p.glu_y, p.t, last, first + row, left, sum, p.glu_places);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int column = left + 2 * t + (i & 1), output = first + row + (i >> 1) * 8;

@@ -51,6 +51,7 @@ struct MixedParams {
   int ring;           // of kquants_rows.cuh and warpgroup_rows.cuh: bytes of a warp's ring of weights
   int activation;     // of gate
   Address residual2;  // as residual, which is there too
+  Address glu_places;  // of glu_y, see operand.cuh; or 0
 };
 
 }  // namespace quern::cuda

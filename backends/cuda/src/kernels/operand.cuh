@@ -21,8 +21,18 @@ DEV float mean_of_eight(float v) {
   for (int o = 4; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
   return 0.125f * v;
 }
-/// Stores element `i` of a row, a lane's, of a warp that has 32 neighbouring ones. Lanes of an eight store all or not.
-DEV void store_operand(char* row, int columns, i64 i, float v, bool half, bool stores = true) {
+/// Stores one element of a row, without a mean.
+DEV void store_element(char* row, int columns, int i, float v, bool half) {
+  char* block = row + (i64)(i >> 8) * columns * OPERAND_PITCH;
+  *reinterpret_cast<u16*>(block + swizzled_chunk((i & 255) >> 3) + (i & 7) * 2) = half ? to_half(cut_to_half(v)) : to_bf16(v);
+}
+/// Stores element `i` of a row, a lane's, of a warp that has 32 neighbouring ones. Lanes of an eight store all or not. `places`: 0, or i32 for each
+/// element, where it goes instead; then there are no means.
+DEV void store_operand(char* row, int columns, i64 i, float v, bool half, Address places, bool stores = true) {
+  if (places) {
+    if (stores) store_element(row, columns, at<const int>(places)[i], v, half);
+    return;
+  }
   char* block = row + (i >> 8) * columns * OPERAND_PITCH;
   const int e = (int)i & 255, c = e >> 3;
   const float mean = mean_of_eight(v);
@@ -30,8 +40,17 @@ DEV void store_operand(char* row, int columns, i64 i, float v, bool half, bool s
   *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = half ? to_half(cut_to_half(v)) : to_bf16(v);
   if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(cut_to_half(mean));
 }
-/// Stores elements i to i + 3 of a row; neighbouring lanes have neighbouring fours, all lanes of the warp take part: rows are whole blocks.
-DEV void store_operand_four(char* row, int columns, i64 i, const float4& v, bool half) {
+/// Stores elements i to i + 3 of a row; neighbouring lanes have neighbouring fours, all lanes of the warp take part: rows are whole blocks. `places` as
+/// of store_operand.
+DEV void store_operand_four(char* row, int columns, i64 i, const float4& v, bool half, Address places) {
+  if (places) {
+    const int* to = at<const int>(places) + i;
+    store_element(row, columns, to[0], v.x, half);
+    store_element(row, columns, to[1], v.y, half);
+    store_element(row, columns, to[2], v.z, half);
+    store_element(row, columns, to[3], v.w, half);
+    return;
+  }
   float sum = v.x + v.y + v.z + v.w;
   sum += __shfl_xor_sync(~0u, sum, 1);
   char* block = row + (i >> 8) * columns * OPERAND_PITCH;

@@ -113,7 +113,8 @@ struct AttentionParams {
   int early;        // positions, pages, rope and older keys may be read before the kernel before has ended: no kernel of the run makes them
   int least_runs;   // not 0: rows among whose 128 are no more runs of one sequence than this are left to attention_rows.cu
   Address faults;
-  int y_columns;  // y is an operand of so many columns (operand.cuh), of f16 or bf16; 0: rows
+  int y_columns;     // y is an operand of so many columns (operand.cuh), of f16 or bf16; 0: rows
+  Address y_places;  // of such an operand: where its elements go (operand.cuh), or 0
 };
 
 /// What a product applies to its results, or to those of gate under glu.
@@ -237,18 +238,24 @@ struct DenseParams {
   float alpha;
   int y16;  // y and c are of the operands' type, else f32, as bias is
 };
+struct OrderedCopy {  // the same row as another operand, whose elements go to other places; y 0: none
+  Address y, places;
+};
 struct Norm16Params {
   Address x, weight, y;
   int h, half;  // half: y is f16, else bf16
   float epsilon, offset;
-  int columns;  // y is an operand of so many (operand.cuh); 0: rows
-  int settles;  // 1: the next kernel starts only when all before this one are done
+  int columns;     // y is an operand of so many (operand.cuh); 0: rows
+  int settles;     // 1: the next kernel starts only when all before this one are done
+  Address places;  // of such an operand: where its elements go (operand.cuh), or 0
+  OrderedCopy more[2];
 };
 struct To16Params {
   Address x, y;
   long long count;  // a multiple of 4
   int half;
   int columns, k;  // as of Norm16Params; of rows of k
+  Address places;  // as of Norm16Params
 };
 struct Glu16Params {
   Address x, y;
@@ -258,6 +265,7 @@ struct Glu16Params {
   float x_scale;            // not 0: x is f16, this many times too small
   int activation, columns;  // columns as of Norm16Params
   int single;               // 1: y16 = activation(x), rows of x are n
+  Address places;           // as of Norm16Params
 };
 /// A row of a step in one pass: its norm, perhaps a sum with another row, and what the next products read of the result.
 struct RowParams {
@@ -269,8 +277,9 @@ struct RowParams {
   Address next_weight;  // f32: of the rms norm of the result before y16 or codes are made of it, or 0
   float next_offset, next_epsilon;
   Address y16;        // 16-bit operand, or 0
-  int half, columns;  // as of Norm16Params
-  Activations out;    // int8 operand, codes 0: none; its norm's factor is left to its reader
+  int half, columns;  // as of Norm16Params, places too
+  Address places;
+  Activations out;  // int8 operand, codes 0: none; its norm's factor is left to its reader
   int h, settles;
 };
 struct RopeKvParams {
@@ -298,6 +307,7 @@ struct AttentionRowsParams {
   int splits;                 // shares of the keys
   Address partial, softmax;  // f32 [rows][heads][splits][d], and of each its largest dot product and its sum; 0: results are stored at once
   int y_columns;             // y16 is an operand of so many columns (operand.cuh), by attention_join.cu; 0: rows
+  Address y_places;          // as of AttentionParams
   Address faults;
 };
 struct UnpackParams {  // blocks to rows of bf16, f16 or f32
@@ -305,6 +315,12 @@ struct UnpackParams {  // blocks to rows of bf16, f16 or f32
   Address y;
   int y_dtype;
   long long rows, k, first, columns;  // of each row of k the columns from `first` on, a multiple of 16 of them
+};
+struct OrderedUnpackParams {  // blocks to rows of bf16, element j of a row at index[j]
+  Blocks w;
+  Address y, index;  // index: i32 [k], each place once
+  long long rows;
+  int k;
 };
 struct RepackParams {
   Address from;

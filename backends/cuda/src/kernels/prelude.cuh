@@ -14,7 +14,7 @@ typedef signed char i8;
 #include "emulated_card.hpp"  // of tests/backends/cuda: the instructions in plain C++
 #else
 /// What the host gives a block of shared memory.
-#define SHARED_FLOATS(name) extern __shared__ __align__(16) float name[]
+#define SHARED_MEMORY(type, name) extern __shared__ __align__(16) type name[]
 #endif
 
 #define INFINITY_F __int_as_float(0x7f800000)

@@ -1,4 +1,4 @@
-// Weights from canonical blocks into planes, and from blocks to plain rows.
+// Weights from canonical blocks into planes, and from blocks to plain rows, whose elements may be put in another order.
 #include "blocks.cuh"
 
 /// One thread a 2-byte piece of a block.
@@ -32,4 +32,20 @@ KERNEL(256) unpack_rows(const __grid_constant__ UnpackParams p) {
       for (int j = 0; j < 16; ++j) store_float(at<char>(p.y), p.y_dtype, i * 16 + j, v[j]);
     }
   }
+}
+
+/// A block a row, which is put together in shared memory.
+KERNEL(256) unpack_in_order(const __grid_constant__ OrderedUnpackParams p) {
+  SHARED_MEMORY(u16, row);  // [k]
+  wait_for_inputs();
+  const int* index = at<const int>(p.index);
+  for (int s = threadIdx.x; s < p.k / 16; s += blockDim.x) {
+    float v[16];
+    decode16(p.w, (i64)blockIdx.x * (p.k / 16) + s, v);
+#pragma unroll
+    for (int j = 0; j < 16; ++j) row[index[s * 16 + j]] = to_bf16(v[j]);
+  }
+  __syncthreads();
+  uint4* to = at<uint4>(p.y) + (i64)blockIdx.x * (p.k / 8);
+  for (int i = threadIdx.x; i < p.k / 8; i += blockDim.x) to[i] = reinterpret_cast<const uint4*>(row)[i];
 }

@@ -29,7 +29,14 @@ KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
   const auto store = [&](int i, const float4& a, const float4& w) {
     const float4 y = make_float4(a.x * factor * (w.x + p.offset), a.y * factor * (w.y + p.offset), a.z * factor * (w.z + p.offset),
                                  a.w * factor * (w.w + p.offset));
-    if (p.columns) return store_operand_four(at<char>(p.y) + operand_row(blockIdx.x, p.columns, p.h / 256), p.columns, i, y, p.half);
+    if (p.columns) {
+      const i64 row = operand_row(blockIdx.x, p.columns, p.h / 256);
+      store_operand_four(at<char>(p.y) + row, p.columns, i, y, p.half, p.places);
+#pragma unroll
+      for (int c = 0; c < 2; ++c)
+        if (p.more[c].y) store_operand_four(at<char>(p.more[c].y) + row, p.columns, i, y, p.half, p.more[c].places);
+      return;
+    }
     *reinterpret_cast<uint2*>(at<u16>(p.y) + (i64)blockIdx.x * p.h + i) =
         make_uint2(pack16(y.x, y.y, p.half), pack16(y.z, y.w, p.half));
   };
@@ -41,7 +48,7 @@ KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
 
 /// One block a row, whose elements stay with their threads: fours, 1024 apart. Rows are at most 8,192 elements, multiples of 32.
 KERNEL(256) norm_row(const __grid_constant__ RowParams p) {
-  extern __shared__ __align__(16) float4 own[];  // [turn][thread]
+  SHARED_MEMORY(float4, own);  // [turn][thread]
   if (!p.settles) start_next();
   wait_previous();
   if (p.settles) start_next();
@@ -93,7 +100,7 @@ KERNEL(256) norm_row(const __grid_constant__ RowParams p) {
       v = make_float4(v.x * next * (w.x + p.next_offset), v.y * next * (w.y + p.next_offset), v.z * next * (w.z + p.next_offset),
                       v.w * next * (w.w + p.next_offset));
     }
-    if (p.y16 && p.columns) store_operand_four(at<char>(p.y16) + operand_row(blockIdx.x, p.columns, p.h / 256), p.columns, i, v, p.half);
+    if (p.y16 && p.columns) store_operand_four(at<char>(p.y16) + operand_row(blockIdx.x, p.columns, p.h / 256), p.columns, i, v, p.half, p.places);
     else if (p.y16 && i < p.h) *reinterpret_cast<uint2*>(at<u16>(p.y16) + from + i) = make_uint2(pack16(v.x, v.y, p.half), pack16(v.z, v.w, p.half));
     if (p.out.codes) quantise_fours(v, squares, p.out, (i64)blockIdx.x * (p.h / 32) + i / 32, i < p.h);
   }
@@ -106,7 +113,7 @@ KERNEL(256) to16(const __grid_constant__ To16Params p) {
     const float4 v = at<const float4>(p.x)[i];
     if (p.columns) {
       const i64 row = i * 4 / p.k;
-      store_operand_four(at<char>(p.y) + operand_row(row, p.columns, p.k / 256), p.columns, i * 4 - row * p.k, v, p.half);
+      store_operand_four(at<char>(p.y) + operand_row(row, p.columns, p.k / 256), p.columns, i * 4 - row * p.k, v, p.half, p.places);
       continue;
     }
     at<uint2>(p.y)[i] = make_uint2(pack16(v.x, v.y, p.half), pack16(v.z, v.w, p.half));
@@ -147,7 +154,13 @@ KERNEL(256) glu16(const __grid_constant__ Glu16Params p) {
       *reinterpret_cast<uint4*>(at<u16>(p.y) + row * p.n + c) = packed;
       continue;
     }
-    char* block = at<char>(p.y) + operand_row(row, p.columns, p.n / 256) + (i64)(c >> 8) * p.columns * OPERAND_PITCH;
+    char* to = at<char>(p.y) + operand_row(row, p.columns, p.n / 256);
+    if (p.places) {
+#pragma unroll
+      for (int k = 0; k < 8; ++k) store_element(to, p.columns, at<const int>(p.places)[c + k], g[k], p.half);
+      continue;
+    }
+    char* block = to + (i64)(c >> 8) * p.columns * OPERAND_PITCH;
     const int chunk = (c & 255) >> 3;
     *reinterpret_cast<uint4*>(block + swizzled_chunk(chunk)) = packed;
     const float sum = ((g[0] + g[1]) + (g[2] + g[3])) + ((g[4] + g[5]) + (g[6] + g[7]));

@@ -12,8 +12,12 @@ Tensor part_of(const Tensor& t, std::uint32_t axis, std::int64_t begin, std::int
   return part;
 }
 
-void launch_unpack(const Tensor& matrix, Address to, quern_dtype dtype, Launcher& launcher) {
-  const UnpackParams p{blocks_of(matrix), to, static_cast<int>(dtype), matrix.dims[0], matrix.last(), 0, matrix.last()};
+void launch_unpack(const Tensor& matrix, const Order& order, Address to, Launcher& launcher) {
+  if (order.key != 0) {
+    const OrderedUnpackParams p{blocks_of(matrix), to, order.index, matrix.dims[0], static_cast<int>(matrix.last())};
+    return launcher.launch(kernels::unpack_in_order, {p.rows, 1, 1}, 256, p, static_cast<unsigned>(p.k) * 2);
+  }
+  const UnpackParams p{blocks_of(matrix), to, QUERN_BF16, matrix.dims[0], matrix.last(), 0, matrix.last()};
   launcher.launch(kernels::unpack_rows, launcher.spread(matrix.elements() / 16), 256, p);
 }
 
