@@ -126,10 +126,6 @@ T __shfl_up_sync(u32, T v, int below) {
   return emulated_shuffle(v, lane >= below ? lane - below : lane);
 }
 inline float __fmul_rn(float a, float b) { return a * b; }
-inline int __dp4a(int a, int b, int c) {
-  for (int shift = 0; shift < 32; shift += 8) c += static_cast<signed char>(a >> shift) * static_cast<signed char>(b >> shift);
-  return c;
-}
 inline int __popc(u32 v) { return std::popcount(v); }
 inline float __expf(float x) { return std::exp(x); }
 inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f); }
@@ -327,8 +323,8 @@ inline void multiply_codes16(int* d, u32 a0, u32 a1, u32 b0) {
 
 #ifdef EMULATED_BULK_COPIES
 /// A block's shared memory, all that a card gives one.
-alignas(128) inline char emulated_memory[232448];
-#define SHARED_BYTES(name) char* const name = emulated_memory
+alignas(128) inline char emulated_block_memory[232448];
+#define SHARED_BYTES(name) char* const name = emulated_block_memory
 /// A barrier that counts arrivals and bytes: 16 bits of arrivals to come and of those of a phase, 31 of bytes to come, and the phase's parity.
 enum { WARP_ARRIVALS = 1 };
 inline void barrier_init(u64* b, u32 arrivals) { *b = arrivals | static_cast<u64>(arrivals) << 16; }
