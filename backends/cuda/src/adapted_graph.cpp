@@ -35,7 +35,8 @@ AdaptedGraph::ByProduct AdaptedGraph::find_orders(const WhyNoOrder& why_no_order
     const auto& products = pattern.readers(pattern.root(host_.nodes[n].outputs[0]));
     Refusal refusal = pattern.why_no_order(n);
     for (std::size_t i = 0; refusal == nullptr && i < products.size(); ++i)
-      refusal = adapters.contains(products[i]) ? "a product of it has adapters, which read their operand as it lies" : why_no_order(products[i]);
+      refusal = adapters.contains(products[i]) ? "a product of it has adapters, which read their operand as it lies"
+                                               : why_no_order(products[i]);
     if (refusal != nullptr) refusals_[n] = refusal;
     else
       for (const std::uint32_t product : products) taken[product] = n;

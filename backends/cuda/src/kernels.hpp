@@ -57,7 +57,7 @@ class Kernels {
   std::map<std::string, Module, std::less<>> modules_;
   std::map<std::string, Kernel, std::less<>> found_;
   std::map<std::array<std::uintptr_t, 4>, int> clusters_;  // by function, threads, shared memory and blocks of a cluster
-  std::vector<std::string> allowed_;  // with a compiler; empty: all
+  std::vector<std::string> allowed_;                       // with a compiler; empty: all
   std::unique_ptr<KernelCompiler> compiler_;
   int shared_limit_;
 };

@@ -18,7 +18,7 @@ constexpr std::uint32_t none = QUERN_NONE;
 constexpr std::uint32_t least_rows = 9;             // fewer have the decode schedules
 constexpr std::int64_t most_float_rows = 32;        // of weights of f16 and bf16, and of prompts: more have products of the library
 constexpr std::uint64_t most_low_bytes = 32 << 20;  // of what adapters make of the rows of an operand
-constexpr std::size_t most_orders = 3;               // of a norm's operand that its kernel stores: Norm16Params
+constexpr std::size_t most_orders = 3;              // of a norm's operand that its kernel stores: Norm16Params
 constexpr float glu_scale = 1.0f / 64;              // of f16 results: gate * up may be large, and f16 ends at 65504
 constexpr float gate_scale = 16;                    // gate and up of f16 products are kept in f16, so many times smaller
 
@@ -165,7 +165,8 @@ class ManyRows : Fuser {
   }
 
   std::uint64_t most_rows() const {
-    return mixes() ? static_cast<std::uint64_t>(floats_ ? most_float_rows : most_mixed_rows) : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max);
+    return mixes() ? static_cast<std::uint64_t>(floats_ ? most_float_rows : most_mixed_rows)
+                   : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max);
   }
   /// Those of the head may be other rows.
   std::uint64_t rows_of(std::uint32_t value) const {
@@ -499,7 +500,8 @@ class ManyRows : Fuser {
     const bool half = half_of(readers(root(graph_.nodes[glu.node].outputs[0])).front());
     out.filled = true;
     out.scale = half ? glu_scale : 1.0f;
-    if (mixes() && tensor(parts[0].weight).dtype == tensor(parts[1].weight).dtype && parts[0].slot == parts[1].slot && !has_adapters(group)) {
+    if (mixes() && tensor(parts[0].weight).dtype == tensor(parts[1].weight).dtype && parts[0].slot == parts[1].slot &&
+        !has_adapters(group)) {
       GluProducts products{parts, operand_at(key), front_of(key), graph_.nodes[gate].inputs[0], activation, out.slot, out.scale,
                            half,  out.order};
       Step& step =

@@ -69,18 +69,17 @@ class Launches(unittest.TestCase):
                          {f"kquants_{columns}_{formats}" for columns in (8, 16, 32) for formats in FORMATS})
 
     def test_many_sequences_of_each_format_run_in_its_own_kernels(self):
-        """Of which each row has an output, as a session's have: a prompt's rows run in others."""
+        """Of which each row has an output, as a session's have."""
         ended, launched, refused = self.launches_of("graphs.sequences.rows64.*", "graphs.sequences.rows72.q4_z128_and_f16", profile="full")
         self.assertGreater(ended, 15)
         self.assertEqual(refused, set())
-        self.assertEqual({name for name in launched if name.startswith(("kquants_48", "kquants_64"))},
-                         {f"kquants_{columns}_{formats}" for columns in (48, 64) for formats in FORMATS})
-        self.assertLessEqual({"mixed_48", "mixed_64", "gemm_mma_32", "attention_groups_64_f16"}, launched)
+        self.assertEqual({name for name in launched if name.startswith(("warpgroup_64", "kquants_64"))}, {f"warpgroup_64_{formats}" for formats in FORMATS})
+        self.assertLessEqual({"mixed_64", "gemm_mma_32", "attention_groups_64_f16"}, launched)
 
     def test_the_quick_profile_reaches_kernels_of_many_sequences(self):
         ended, launched, refused = self.launches_of("graphs.sequences.*")
         self.assertEqual((ended, refused), (3, set()))
-        self.assertLessEqual({f"kquants_{columns}_q4_k" for columns in (8, 16, 32, 48, 64)}, launched)
+        self.assertLessEqual({"kquants_8_q4_k", "kquants_16_q4_k", "kquants_32_q4_k", "warpgroup_64_q4_k"}, launched)
         self.assertIn("tiles_1", launched)  # of one row, where a session wants `deterministic`
 
     def test_long_rows_of_one_token_are_quantised_once_by_the_kernel_that_makes_them(self):

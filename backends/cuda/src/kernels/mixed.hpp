@@ -42,15 +42,15 @@ struct MixedParams {
   int glu;           // 1: part 0 is gate, part 1 up; glu_y = glu_scale * activation(gate) * up, an operand of `columns`
   Address glu_y;
   float glu_scale;
-  int half;           // glu_y is f16, else bf16
-  int settles;        // 1: the next kernel starts only when all before this one are done
-  int tiles;          // of a block: 16 rows each
-  int ways;           // warps that share a tile; of warpgroups: blocks that do
-  int span;           // blocks of 256 that a warp takes of a chunk of activations; of warpgroups: stages of these
-  int columns;        // of the operands: 1, 8, 16, 32 or 64
-  int ring;           // of kquants_rows.cuh and warpgroup_rows.cuh: bytes of a warp's ring of weights
-  int activation;     // of gate
-  Address residual2;  // as residual, which is there too
+  int half;            // glu_y is f16, else bf16
+  int settles;         // 1: the next kernel starts only when all before this one are done
+  int tiles;           // of a block: 16 rows each
+  int ways;            // warps that share a tile; of warpgroups: blocks that do
+  int span;            // blocks of 256 that a warp takes of a chunk of activations; of warpgroups: stages of these
+  int columns;         // of the operands: 1, 8, 16, 32 or 64
+  int ring;            // of kquants_rows.cuh and warpgroup_rows.cuh: bytes of a warp's ring of weights
+  int activation;      // of gate
+  Address residual2;   // as residual, which is there too
   Address glu_places;  // of glu_y, see operand.cuh; or 0
 };
 

@@ -240,7 +240,8 @@ void launch_attention_rows(AttentionRowsParams& p, Address scratch, Launcher& la
   // Of warpgroups the stages, their barriers, Info, and room for a start at a multiple of 1024.
   constexpr int info = 2 * rows_lines * 4;
   const int limit = launcher.gpu().facts().shared_limit, of_groups = groups_stages * (2 * rows_keys * p.k.d * 2 + 2 * 8) + info + 1024;
-  const bool groups = launcher.card().has_warpgroup_products() && (p.k.d == 64 || p.k.d == 128) && of_groups <= limit, f16 = p.k.dtype == QUERN_F16;
+  const bool groups = launcher.card().has_warpgroup_products() && (p.k.d == 64 || p.k.d == 128) && of_groups <= limit,
+             f16 = p.k.dtype == QUERN_F16;
   const RowsShape shape = rows_shape(p.rows, p.heads, p.k.kv_heads, std::int64_t{p.k.pages_per_sequence} * p.k.page,
                                      std::min(launcher.multiprocessors(), most_processors));
   p.tile_rows = static_cast<int>(shape.tile_rows);

@@ -13,8 +13,8 @@ constexpr std::int64_t most_warps(int columns) { return mixed_most_warps(columns
 constexpr int place_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : 3; }
 constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a block begins when it has the first
 constexpr std::int64_t extra = mixed_barrier_bytes;
-constexpr std::int64_t most_cluster = 8;             // blocks that run together on any card
-constexpr std::int64_t most_k = 32768;  // one row lies in shared memory
+constexpr std::int64_t most_cluster = 8;  // blocks that run together on any card
+constexpr std::int64_t most_k = 32768;    // one row lies in shared memory
 
 /// The kernels for weights of a set of formats: those of kquants_rows.cuh of 8, 16, 32 and 64 columns, and that of warpgroup_rows.cuh.
 /// wide: their codes have eight bits.
