@@ -73,16 +73,10 @@ template <int F, int G, int NT> DEV void kquants(const MixedParams& p, char* mem
 #define KQUANTS_OF(name, F, G, columns, NT) \
   extern "C" __global__ void __launch_bounds__(32 * kquants_most_warps(columns), columns < 32 ? 2 : 1) \
       kquants_##columns##name(const __grid_constant__ MixedParams p) { KQUANTS(F, G, NT) }
-// Cards with products of warpgroups have those of warpgroup_rows.cuh for 64 columns.
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define KQUANTS_64(name, F, G) extern "C" __global__ void kquants_64##name(const __grid_constant__ MixedParams p) {}
-#else
-#define KQUANTS_64(name, F, G) KQUANTS_OF(name, F, G, 64, 8)
-#endif
 /// Kernels of weights of F, and of G beside it.
 #define KQUANTS_KERNELS(name, F, G) \
   KQUANTS_OF(name, F, G, 8, 1) \
   KQUANTS_OF(name, F, G, 16, 2) \
   KQUANTS_OF(name, F, G, 32, 4) \
-  KQUANTS_64(name, F, G) \
+  KQUANTS_OF(name, F, G, 64, 8) \
   WARPGROUP_KERNEL(name, F, G)

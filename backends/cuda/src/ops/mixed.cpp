@@ -24,29 +24,68 @@ struct KquantsSet {
   KernelId<MixedParams> of[4], warpgroups;
   bool has(int dtype) const { return dtype == static_cast<int>(formats[0]) || dtype == static_cast<int>(formats[1]); }
 };
-#define QUERN_KQUANTS_SET(first, second, wide, name) \
-  {{QUERN_##first, QUERN_##second}, \
-   wide, \
-   {kernels::kquants_8_##name, kernels::kquants_16_##name, kernels::kquants_32_##name, kernels::kquants_64_##name}, \
-   kernels::warpgroup_64_##name},
 constexpr KquantsSet kquants_sets[] = {
-    QUERN_KQUANTS_SET(Q4_K, Q6_K, false, q4_k)           //
-    QUERN_KQUANTS_SET(Q5_K, Q6_K, false, q5_k)           //
-    QUERN_KQUANTS_SET(Q4_0, Q4_0, false, q4_0)           //
-    QUERN_KQUANTS_SET(Q4_1, Q4_1, false, q4_1)           //
-    QUERN_KQUANTS_SET(Q5_0, Q5_0, false, q5_0)           //
-    QUERN_KQUANTS_SET(Q5_1, Q5_1, false, q5_1)           //
-    QUERN_KQUANTS_SET(Q8_0, Q8_0, true, q8_0)            //
-    QUERN_KQUANTS_SET(Q4_Z32, Q4_Z32, false, q4_z32)     //
-    QUERN_KQUANTS_SET(Q4_Z64, Q4_Z64, false, q4_z64)     //
-    QUERN_KQUANTS_SET(Q4_Z128, Q4_Z128, false, q4_z128)  //
-    QUERN_KQUANTS_SET(Q8_Z128, Q8_Z128, true, q8_z128)   //
-    QUERN_KQUANTS_SET(Q8_128, Q8_128, true, q8_128)      //
-    QUERN_KQUANTS_SET(F8_128, F8_128, true, f8_128)      //
-    QUERN_KQUANTS_SET(NF4_64, NF4_64, false, nf4_64)     //
-    QUERN_KQUANTS_SET(FP4_64, FP4_64, false, fp4_64)     //
+    {{QUERN_Q4_K, QUERN_Q6_K},
+     false,
+     {kernels::kquants_8_q4_k, kernels::kquants_16_q4_k, kernels::kquants_32_q4_k, kernels::kquants_64_q4_k},
+     kernels::warpgroup_64_q4_k},
+    {{QUERN_Q5_K, QUERN_Q6_K},
+     false,
+     {kernels::kquants_8_q5_k, kernels::kquants_16_q5_k, kernels::kquants_32_q5_k, kernels::kquants_64_q5_k},
+     kernels::warpgroup_64_q5_k},
+    {{QUERN_Q4_0, QUERN_Q4_0},
+     false,
+     {kernels::kquants_8_q4_0, kernels::kquants_16_q4_0, kernels::kquants_32_q4_0, kernels::kquants_64_q4_0},
+     kernels::warpgroup_64_q4_0},
+    {{QUERN_Q4_1, QUERN_Q4_1},
+     false,
+     {kernels::kquants_8_q4_1, kernels::kquants_16_q4_1, kernels::kquants_32_q4_1, kernels::kquants_64_q4_1},
+     kernels::warpgroup_64_q4_1},
+    {{QUERN_Q5_0, QUERN_Q5_0},
+     false,
+     {kernels::kquants_8_q5_0, kernels::kquants_16_q5_0, kernels::kquants_32_q5_0, kernels::kquants_64_q5_0},
+     kernels::warpgroup_64_q5_0},
+    {{QUERN_Q5_1, QUERN_Q5_1},
+     false,
+     {kernels::kquants_8_q5_1, kernels::kquants_16_q5_1, kernels::kquants_32_q5_1, kernels::kquants_64_q5_1},
+     kernels::warpgroup_64_q5_1},
+    {{QUERN_Q8_0, QUERN_Q8_0},
+     true,
+     {kernels::kquants_8_q8_0, kernels::kquants_16_q8_0, kernels::kquants_32_q8_0, kernels::kquants_64_q8_0},
+     kernels::warpgroup_64_q8_0},
+    {{QUERN_Q4_Z32, QUERN_Q4_Z32},
+     false,
+     {kernels::kquants_8_q4_z32, kernels::kquants_16_q4_z32, kernels::kquants_32_q4_z32, kernels::kquants_64_q4_z32},
+     kernels::warpgroup_64_q4_z32},
+    {{QUERN_Q4_Z64, QUERN_Q4_Z64},
+     false,
+     {kernels::kquants_8_q4_z64, kernels::kquants_16_q4_z64, kernels::kquants_32_q4_z64, kernels::kquants_64_q4_z64},
+     kernels::warpgroup_64_q4_z64},
+    {{QUERN_Q4_Z128, QUERN_Q4_Z128},
+     false,
+     {kernels::kquants_8_q4_z128, kernels::kquants_16_q4_z128, kernels::kquants_32_q4_z128, kernels::kquants_64_q4_z128},
+     kernels::warpgroup_64_q4_z128},
+    {{QUERN_Q8_Z128, QUERN_Q8_Z128},
+     true,
+     {kernels::kquants_8_q8_z128, kernels::kquants_16_q8_z128, kernels::kquants_32_q8_z128, kernels::kquants_64_q8_z128},
+     kernels::warpgroup_64_q8_z128},
+    {{QUERN_Q8_128, QUERN_Q8_128},
+     true,
+     {kernels::kquants_8_q8_128, kernels::kquants_16_q8_128, kernels::kquants_32_q8_128, kernels::kquants_64_q8_128},
+     kernels::warpgroup_64_q8_128},
+    {{QUERN_F8_128, QUERN_F8_128},
+     true,
+     {kernels::kquants_8_f8_128, kernels::kquants_16_f8_128, kernels::kquants_32_f8_128, kernels::kquants_64_f8_128},
+     kernels::warpgroup_64_f8_128},
+    {{QUERN_NF4_64, QUERN_NF4_64},
+     false,
+     {kernels::kquants_8_nf4_64, kernels::kquants_16_nf4_64, kernels::kquants_32_nf4_64, kernels::kquants_64_nf4_64},
+     kernels::warpgroup_64_nf4_64},
+    {{QUERN_FP4_64, QUERN_FP4_64},
+     false,
+     {kernels::kquants_8_fp4_64, kernels::kquants_16_fp4_64, kernels::kquants_32_fp4_64, kernels::kquants_64_fp4_64},
+     kernels::warpgroup_64_fp4_64},
 };
-#undef QUERN_KQUANTS_SET
 /// The set that has the formats of all parts, if there is one.
 const KquantsSet* set_of(std::span<const MixedPart> parts) {
   const auto* const found = std::ranges::find_if(kquants_sets, [&](const KquantsSet& set) {
@@ -98,6 +137,10 @@ std::int64_t ways_of_warpgroups(const KernelId<MixedParams>& kernel, std::int64_
   return best;
 }
 
+/// Shared memory of a block of warpgroup_rows.cuh.
+int shared_of_warpgroups(const KquantsSet& set) {
+  return warpgroup_barrier_bytes + 1024 + warpgroup_stages(set.wide) * warpgroup_stage_bytes + 16 * kquants_ring_bytes(set.wide);
+}
 /// The same of more than 32 rows, where the card has products of warpgroups.
 void launch_warpgroups(MixedParams& p, const KquantsSet& set, Launcher& launcher) {
   std::int64_t units = 0;  // of 64 rows of weights, of one part each
@@ -105,7 +148,7 @@ void launch_warpgroups(MixedParams& p, const KquantsSet& set, Launcher& launcher
   if (p.glu != 0) units = (p.part[0].rows + 31) / 32;
   p.ring = kquants_ring_bytes(set.wide);
   p.span = warpgroup_stages(set.wide);
-  const auto shared = static_cast<unsigned>(warpgroup_barrier_bytes + 1024 + p.span * warpgroup_stage_bytes + 16 * p.ring);
+  const auto shared = static_cast<unsigned>(shared_of_warpgroups(set));
   const std::int64_t tiles = (units + 3) / 4, ways = ways_of_warpgroups(set.warpgroups, tiles, p.k / 256, shared, launcher);
   p.ways = static_cast<int>(ways);
   launcher.launch(set.warpgroups, {tiles * ways, 1, 1}, warpgroup_threads, p, shared, static_cast<unsigned>(ways));
@@ -167,7 +210,8 @@ MixedParams rows_of(const MixedParams& p, std::int64_t first, std::int64_t count
 
 /// Products whose weights have a kernel in common: of a set, or of floats where there is none.
 void launch_parts(const MixedParams& all, const KquantsSet* set, Launcher& launcher) {
-  const bool warpgroups = set != nullptr && launcher.card().has_warpgroup_products() && all.t > 32;
+  const bool warpgroups = set != nullptr && all.t > 32 && launcher.card().has_warpgroup_products() &&
+                          shared_of_warpgroups(*set) <= launcher.card().shared_limit;
   for (std::int64_t first = 0; first < all.t; first += operand_rows) {
     MixedParams p = rows_of(all, first, std::min<std::int64_t>(operand_rows, all.t - first));
     if (warpgroups) launch_warpgroups(p, *set, launcher);
