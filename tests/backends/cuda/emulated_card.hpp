@@ -355,6 +355,47 @@ inline void bulk_copy(void* to, const void* from, u32 bytes, u64* barrier) {
   emulated_arrival(barrier, 0, -static_cast<i64>(bytes));
 }
 inline void bulk_copy_once(void* to, const void* from, u32 bytes, u64* barrier) { bulk_copy(to, from, bytes, barrier); }
+
+/// Products of warpgroups (groups.cuh): done at once, warp by warp, since a warp has 16 of the rows. B is swizzled, eight of its rows 1,024 bytes apart; its
+/// address has 18 bits, so the block's memory starts at a multiple of 2^18.
+inline void group_fence() {}
+inline void group_commit() {}
+template <int N>
+void group_wait() {}
+inline void fence_for_groups() {}
+/// Copies are made at once.
+inline void commit_copies() {}
+template <int N>
+void wait_copies() {}
+template <int N>
+void less_registers() {}
+template <int N>
+void more_registers() {}
+template <int N, bool HALF, bool TURNED>
+struct GroupProduct {
+  static_assert(HALF && !TURNED);
+  static void add(float* d, const u32* a, u64 b, int more) {
+    if (more == 0) std::fill(d, d + N / 2, 0.0f);
+    const u64 low = (b & 0x3fff) << 4;
+    EmulatedWarp::own().exchange(a, 4, [&] {
+      const int lane = static_cast<int>(threadIdx.x % 32);
+      for (int e = 0; e < N / 2; ++e) {
+        const int row = lane / 4 + e / 2 % 2 * 8, column = e / 4 * 8 + lane % 4 * 2 + e % 2;
+        for (int k = 0; k < 16; ++k) {
+          const u32 pair = static_cast<u32>(EmulatedWarp::own().values[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2]);
+          u64 at = low + static_cast<u64>(column * 128 + k * 2);
+          at ^= at >> 3 & 0x70;  // chunks of 16 bytes go by the row among eight
+          d[e] += from_half(static_cast<u16>(pair >> k % 2 * 16)) * from_half(*reinterpret_cast<const u16*>(emulated_group_memory + at));
+        }
+      }
+    });
+  }
+  static inline char* emulated_group_memory = nullptr;
+};
+/// Clusters of one block.
+inline void cluster_barrier() { __syncthreads(); }
+inline float4 load_of_cluster(u64 p, int) { return *reinterpret_cast<const float4*>(p); }
+
 /// So many threads of a block.
 template <int COUNT>
 void meet() {

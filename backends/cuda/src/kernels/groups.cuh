@@ -5,6 +5,10 @@
 #pragma once
 #include "prelude.cuh"
 
+/// B of a step of 16 in k where 128 bytes of a row lie side by side, their chunks of 16 swizzled, and rows 128 bytes apart: `rows` is the distance of
+/// eight rows, `wide` that of the next 128 bytes of a row (where they go along n; else any number).
+DEV u64 swizzled_matrix(u32 address, u32 wide, u32 rows) { return (u64)(address >> 4 & 0x3fff) | (u64)(wide >> 4) << 16 | (u64)(rows >> 4) << 32 | 1ull << 62; }
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 DEV void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEV void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -17,9 +21,15 @@ DEV void fence_for_groups() { asm volatile("fence.proxy.async.shared::cta;" ::: 
 template <int N> DEV void less_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> DEV void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 
-/// B of a step of 16 in k where 128 bytes of a row lie side by side, their chunks of 16 swizzled, and rows 128 bytes apart: `rows` is the distance of
-/// eight rows, `wide` that of the next 128 bytes of a row (where they go along n; else any number).
-DEV u64 swizzled_matrix(u32 address, u32 wide, u32 rows) { return (u64)(address >> 4 & 0x3fff) | (u64)(wide >> 4) << 16 | (u64)(rows >> 4) << 32 | 1ull << 62; }
+/// All threads of a cluster meet; what they wrote to shared memory is there for the others.
+DEV void cluster_barrier() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+/// What lies at this block's address `p` in the shared memory of block `rank` of the cluster.
+DEV float4 load_of_cluster(u32 p, int rank) {
+  float4 v;
+  asm volatile("{\n.reg .u32 a;\nmapa.shared::cluster.u32 a, %4, %5;\nld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [a];\n}"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(p), "r"(rank) : "memory");
+  return v;
+}
 
 #define GROUP_SUMS_16(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7]), \
   "+f"(d[i + 8]), "+f"(d[i + 9]), "+f"(d[i + 10]), "+f"(d[i + 11]), "+f"(d[i + 12]), "+f"(d[i + 13]), "+f"(d[i + 14]), "+f"(d[i + 15])

@@ -12,7 +12,7 @@
 #include "bulk.cuh"
 #include "mixed.cuh"
 
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(QUERN_EMULATED_CARD)
 /// Part and first row of the tile of a block's warp. Warpgroups of a block have rows far apart: not all of a part that takes longer are in some blocks.
 struct GroupTile {
   int part = 0, first;
@@ -124,17 +124,6 @@ template <int F> DEV void group_products(const Rows& rows, int from, int end, co
   for (int i = 0; i < 32; ++i) tot[i] *= base[i >> 1 & 1];
 }
 
-DEV void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-/// What lies at this block's address `p` in the shared memory of block `rank` of the cluster.
-DEV float4 load_of_cluster(u32 p, int rank) {
-  float4 v;
-  asm volatile("{\n.reg .u32 a;\nmapa.shared::cluster.u32 a, %4, %5;\nld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [a];\n}"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(p), "r"(rank) : "memory");
-  return v;
-}
-
 template <int F, int G> DEV void warpgroup_rows(const MixedParams& p, char* memory) {
   start_next();
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warps = (blockDim.x >> 5) - 4, blocks = p.k / 256;
@@ -167,7 +156,7 @@ template <int F, int G> DEV void warpgroup_rows(const MixedParams& p, char* memo
     else group_products<G>(rows, from, end, shared, tot);
   }
   // Each warp's sums, eight columns by eight; then the cluster's warps share these.
-  float4* const sums = reinterpret_cast<float4*>(memory + (shared.operands - smem(memory)));
+  float4* const sums = reinterpret_cast<float4*>(memory + (shared.operands - (u32)smem(memory)));
   __syncthreads();
 #pragma unroll
   for (int n = 0; n < 8; ++n) sums[(warp * 8 + n) * 32 + lane] = make_float4(tot[n * 4], tot[n * 4 + 1], tot[n * 4 + 2], tot[n * 4 + 3]);
