@@ -38,8 +38,8 @@ struct Columns {
   Columns() : bytes(static_cast<std::uint64_t>(operand_bytes(columns, k))) {
     for (int column = 0; column < columns; ++column)
       for (int i = 0; i < k; ++i)
-        reinterpret_cast<u16*>(bytes.data() + operand_row(column, columns, blocks) + i / 256 * columns * OPERAND_PITCH + swizzled_chunk(i % 256 / 8))[i % 8] =
-            to_half(at(column, i));
+        reinterpret_cast<u16*>(bytes.data() + operand_row(column, columns, blocks) + i / 256 * columns * OPERAND_PITCH +
+                               swizzled_chunk(i % 256 / 8))[i % 8] = to_half(at(column, i));
   }
   static float at(int column, int i) { return static_cast<float>((column * 131 + i * 7919) % 17 - 8); }
   Bytes bytes;
