@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
 constexpr std::uint32_t least_rows = 9;             // fewer have the decode schedules
-constexpr std::int64_t most_float_rows = 32;        // of weights of f16 and bf16, and of prompts: more have products of the library
+constexpr std::int64_t most_float_rows = 32;        // of f16 and bf16 weights, and of prompts without warpgroups: more have the library
 constexpr std::uint64_t most_low_bytes = 32 << 20;  // of what adapters make of the rows of an operand
 constexpr std::size_t most_orders = 3;              // of a norm's operand that its kernel stores: Norm16Params
 constexpr float glu_scale = 1.0f / 64;              // of f16 results: gate * up may be large, and f16 ends at 65504
